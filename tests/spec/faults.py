@@ -20,19 +20,20 @@ class Fault:
     steps: int
     last: str
     constants: Mapping[str, int] = field(default_factory=dict[str, int])
+    system: System | None = None
     protocol: str = NEWEST
     off: tuple[str, ...] = ()
     on: tuple[str, ...] = ()
     bounds: str | None = None
-    system: System | None = None
 
     def __str__(self) -> str:
         return f"{self.breaks}: {self.name}"
 
-    def assert_found(self, result: Result) -> None:
-        """Checks that this is the result of a run that looks for the property alone."""
+    def assert_found(self, result: Result) -> list[str]:
+        """Checks that this is the result of a run that looks for the property alone. Returns the
+        steps, each as event and row."""
         assert result.verdict is Verdict.BROKEN, result.reason
         assert result.trace is not None
-        step = result.trace.steps[-1]
-        last = f"{step.action.partition('(')[0]}/{step.row}"
-        assert (result.properties[0].trace_length, last) == (self.steps, self.last)
+        steps = [f"{step.action.partition('(')[0]}/{step.row}" for step in result.trace.steps]
+        assert (result.properties[0].trace_length, steps[-1]) == (self.steps, self.last)
+        return steps

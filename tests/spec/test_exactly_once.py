@@ -89,14 +89,14 @@ FAULTS = (
     Fault(
         "KIP-447: a rebalance within the end of a transaction, with a transactional id of its own",
         "CountedOnce", 56, "WriteTxnMarkers/end-transaction",
-        {"producers": 1, "own_id": 1}, "2.4", on=("offsets_in_place_first",),
+        {"producers": 1, "own_id": 1}, protocol="2.4", on=("offsets_in_place_first",),
     ),
     Fault("KIP-447: who reads doesn't wait for pending offsets", "StableFetch",
           20, "OffsetFetch/no-offset", off=("stable_offsets",)),
     Fault(
         "finding 16: a zombie's refused offset drops the one that is pending", "StableFetch",
-        44, "OffsetFetch/no-offset", {"generations": 3, "inputs": 1}, "3.9",
-        ("members_fenced",),
+        44, "OffsetFetch/no-offset", {"generations": 3, "inputs": 1},
+        protocol="3.9", off=("members_fenced",),
     ),
     Fault(
         "an instance begins with the second input and goes back to the first", "OffsetForward",
@@ -111,7 +111,7 @@ FAULTS = (
     Fault(
         "a timeout keeps the epoch, and nobody asks the coordinator about offsets",
         "NoHangingTransaction", 20, "WriteTxnMarkersResponse/written",
-        {**ALONE, "faults": 1}, "3.6", ("timeout_bumps_epoch",),
+        {**ALONE, "faults": 1}, protocol="3.6", off=("timeout_bumps_epoch",),
     ),
 )  # fmt: skip
 

@@ -189,12 +189,12 @@ FAULTS = (
     ),
     Fault(
         "before 3.7 a leader alone below min.insync.replicas commits, then an unclean election",
-        "ConsumedKept", 8, LEAD, {"unclean_elections": 1}, "3.6",
+        "ConsumedKept", 8, LEAD, {"unclean_elections": 1}, protocol="3.6",
     ),
     Fault("KIP-101, scenario 1", "ConsumedKept", 12, LEAD, off=HIGH_WATERMARK),
     Fault(
         "KIP-966: before it, who has lost power leads, as the last one in sync",
-        "AcknowledgedKept", 12, LEAD, POWER_LOSS, "4.0.1", bounds=DEFAULT,
+        "AcknowledgedKept", 12, LEAD, POWER_LOSS, protocol="4.0.1", bounds=DEFAULT,
     ),
     Fault(
         "KIP-966 is of one unclean shutdown: after two, the last known leader leads",

@@ -3,14 +3,14 @@ bugs of Kafka are found where they were."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from epochfence.checker.verdict.result import Result, Verdict
-from epochfence.language import System, if_, instantiate, lost, some, without_first
+from epochfence.language import if_, instantiate, lost, some, without_first
 from epochfence.spec.client import state as client
 from epochfence.spec.coordinator import entry as coordinator
 from epochfence.spec.leader import state as leader
@@ -23,44 +23,35 @@ from epochfence.spec.messages import (
 )
 from epochfence.spec.properties.transactions import PROPERTIES
 from epochfence.spec.releases.api_versions import VERSION_1
-from epochfence.spec.releases.features import BEFORE, NEWEST
+from epochfence.spec.releases.features import BEFORE
 from epochfence.spec.systems import shipped
 from epochfence.tests.model.counterexamples import checked
+from epochfence.tests.spec import faults
 from epochfence.tests.spec.alterations import altered
 
 SYSTEM = shipped("transactions")
 
 
 @dataclass(frozen=True)
-class Fault:
-    """What breaks the property `breaks`: in `steps` steps, the last by the row `last`.
+class Fault(faults.Fault):
+    """A fault of the system, or the feature that is `missing`. Features that are `off` belong to
+    the protocol.
 
-    Features that are `off` belong to the protocol; the one that is `missing` is the fault.
     `holds_without`: of the unaltered system it holds with the same protocol and bounds. (With the
     newest protocol everything holds, which is tested once for all.)
     """
 
-    name: str
-    breaks: str
-    steps: int
-    last: str
-    constants: Mapping[str, int]
-    system: System = SYSTEM
-    protocol: str = NEWEST
-    off: tuple[str, ...] = ()
     missing: str = ""
     holds_without: bool = False
     slow: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.breaks}: {self.name}"
 
 
 def found(fault: Fault) -> Result:
     """The one property checked; a run may end anywhere (docs/findings.md, 8)."""
     off = [*fault.off, *filter(None, [fault.missing])]
+    system, properties = fault.system or SYSTEM, [fault.breaks]
     instance = instantiate(
-        fault.system, fault.protocol, fault.constants, switch_off=off, properties=[fault.breaks]
+        system, fault.protocol, fault.constants, switch_off=off, properties=properties
     )
     return checked(replace(instance, terminal=instance.terminal | True))
 
@@ -75,13 +66,9 @@ def cases(faults: Iterable[Fault]) -> list[Any]:
 
 def assert_breaks(fault: Fault) -> list[str]:
     """Checks what is claimed; answers the steps, each as event and row."""
-    result = found(fault)
-    assert result.verdict is Verdict.BROKEN, result.reason
-    assert result.trace is not None
-    steps = [f"{step.action.partition('(')[0]}/{step.row}" for step in result.trace.steps]
-    assert (result.properties[0].trace_length, steps[-1]) == (fault.steps, fault.last)
+    steps = fault.assert_found(found(fault))
     if fault.holds_without:
-        sound = replace(fault, system=SYSTEM, missing="")
+        sound = replace(fault, system=None, missing="")
         assert found(sound).verdict is Verdict.HOLDS
     return steps
 

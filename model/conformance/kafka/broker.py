@@ -141,8 +141,8 @@ def _format(jars: Path) -> None:
 
 @dataclass(frozen=True)
 class Listener:
-    """A listener of a broker with KRaft beside the plain one: what it speaks, the port that clients
-    are told if it is another one, its settings, and whether brokers use it among themselves."""
+    """A listener of a broker with KRaft beside the plain one: its protocol, the port that clients
+    get if it is another one, its settings, and whether brokers use it among themselves."""
 
     name: str
     protocol: str = "PLAINTEXT"
