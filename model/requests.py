@@ -146,7 +146,8 @@ def _fetch(cluster: Cluster, fields: dict[str, Any]) -> Answer:
     batches = cluster.fetch(**fields)
     found = [[batch.producer_id, batch.base_offset, batch.last_offset] for batch in batches]
     leader = cluster.leader(fields["partition"])
-    return {"last_stable_offset": leader.last_stable_offset, "batches": found}
+    stable = leader.stable_offset_for(fields.get("committed", True))
+    return {"last_stable_offset": stable, "batches": found}
 
 
 def _list_offsets(cluster: Cluster, fields: dict[str, Any]) -> Answer:

@@ -20,7 +20,7 @@ from ...spec.leader.tables import DRIVEN
 from ...spec.leader.verification import asks_about_offsets_now
 from ...spec.messages import Errors
 from ...spec.releases import api_versions
-from ...spec.releases.features import KAFKA
+from ...spec.releases.features import KAFKA, stable_offset_for_all
 from ...spec.systems.reductions.leader import LEADER_ALONE
 from ..engine.errors import whole
 from ..engine.machine import Machine
@@ -167,6 +167,11 @@ class PartitionLeader:
         """A read_committed reader gets the records below this offset."""
         self.machine.put(first_unstable_offset=self.producer_state_manager.first_unstable_offset)
         return self.machine.value(last_stable_offset)
+
+    def stable_offset_for(self, is_committed: bool) -> int:
+        """The last stable offset in the answer to a Fetch, or -1."""
+        is_there = is_committed or stable_offset_for_all.data.name in self.machine.features
+        return self.last_stable_offset if is_there else -1
 
     @property
     def has_late_transaction(self) -> bool:

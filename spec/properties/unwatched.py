@@ -68,7 +68,7 @@ UNWATCHED: Final = (
             "request_limit_named", "close_wakes", "exhausted_by_name", "memory_kept_in_flight",
             "totals_measured", "none_is_no_number", "blocked_time_measured",
             "metadata_wait_measured", "overlapping_samples", "prepare_measured",
-            "no_deprecated_totals", "assignments_skipped",
+            "no_deprecated_totals", "assignments_skipped", "stable_offset_for_all",
         ),
     ),
     Unwatched(

@@ -216,6 +216,13 @@ unknown_sequence_error = of_leaders(
     "UNKNOWN_PRODUCER_ID. Before, it answered that the sequence is out of order.",
     source="ProducerAppendInfo.checkSequence",
 )
+stable_offset_for_all = of_leaders(
+    "stable_offset_for_all",
+    "2.1",
+    sentence="A Fetch is answered with the last stable offset in both isolation levels. Before, "
+    "with -1 in read_uncommitted.",
+    source="ReplicaManager.readFromLocalLog before 2.1, Partition.readRecords",
+)
 unknown_producer_accepted = of_leaders(
     "unknown_producer_accepted",
     "2.5",

@@ -5,6 +5,7 @@ import pytest
 from epochfence.model.cluster import Cluster
 from epochfence.model.conformance.possible_states import PossibleStates
 from epochfence.model.engine.errors import ModelError
+from epochfence.model.requests import answer
 from epochfence.spec.releases.features import RELEASES
 
 
@@ -185,3 +186,14 @@ def test_a_producer_is_forgotten_unless_its_transaction_is_open() -> None:
     leader = kafka.leader("t-0")
     assert [leader.expire_producer(each) for each in (7, 7, producer_id)] == [True, False, False]
     assert list(leader.producers) == [producer_id]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_fetch_has_the_last_stable_offset(release: str, is_committed: bool) -> None:
+    """Before 2.1 only in read_committed (ReplicaManager.readFromLocalLog); since then,
+    Partition.readRecords reads it in any case."""
+    asked = {"request": "Fetch", "partition": "sales-0", "committed": is_committed}
+    is_old = RELEASES.index(release) < RELEASES.index("2.1")
+    told = answer(Cluster(protocol=release), asked)
+    assert told["last_stable_offset"] == (-1 if is_old and not is_committed else 0)

@@ -179,12 +179,10 @@ class LogApis:
             for part in topic["partitions"]:
                 most = min(part["partition_max_bytes"], asked["max_bytes"] - size)
                 error = self._refusal(request, topic, part["partition"]) or _epoch_error(part)
-                told: dict[str, Any] = {
-                    "error_code": error, "high_watermark": -1, "last_stable_offset": -1,
-                    "log_start_offset": -1, "records": b"",
-                }  # fmt: skip
                 if error is None:
                     told = self._read(topic["topic"], part, asked["isolation_level"], most, size)
+                else:
+                    told = _unread(error)
                 size += len(told["records"])
                 is_refused |= told["error_code"] != "NONE"
                 found.append(
@@ -198,16 +196,17 @@ class LogApis:
     ) -> dict[str, Any]:
         number, offset = asked["partition"], asked["fetch_offset"]
         leader = self._partitions.leader(topic, number)
-        stable = leader.last_stable_offset
-        told: dict[str, Any] = {
-            "error_code": "NONE", "high_watermark": leader.high_watermark,
-            "last_stable_offset": stable, "log_start_offset": leader.log_start_offset,
-            "aborted_transactions": [] if isolation_level else None, "records": b"",
-        }  # fmt: skip
         if not leader.log_start_offset <= offset <= leader.log_end_offset:
-            return told | {"error_code": "OFFSET_OUT_OF_RANGE"}
+            return _unread("OFFSET_OUT_OF_RANGE")
+        told: dict[str, Any] = {
+            "error_code": "NONE",
+            "high_watermark": leader.high_watermark,
+            "last_stable_offset": leader.stable_offset_for(bool(isolation_level)),
+            "log_start_offset": leader.log_start_offset,
+            "aborted_transactions": [] if isolation_level else None,
+        }
         is_bounded = isolation_level and not self.reads_beyond_stable
-        end = stable if is_bounded else leader.high_watermark
+        end = leader.last_stable_offset if is_bounded else leader.high_watermark
         read = self._partitions.read(topic, number, offset, end, most, at_least_one=not size)
         told["records"] = read.data
         if isolation_level and read.data:
@@ -369,6 +368,12 @@ def _who(topic: Mapping[str, Any]) -> dict[str, Any]:
     """The topic of an answer, as its request has it: by name, id or both."""
     keys = ("name", "topic", "topic_id")
     return {key: topic[key] for key in keys if key in topic}
+
+
+def _unread(error: str) -> dict[str, Any]:
+    """A partition of which nothing is read, for an error (ReplicaManager.createLogReadResult)."""
+    nothing = {"high_watermark": -1, "last_stable_offset": -1, "log_start_offset": -1}
+    return {"error_code": error, **nothing, "records": b""}
 
 
 def _epoch_error(asked: Mapping[str, Any]) -> str | None:

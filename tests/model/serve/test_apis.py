@@ -263,7 +263,10 @@ def test_records_are_deleted(client: Client) -> None:
     assert delete(4) == ("OFFSET_OUT_OF_RANGE", -1)
     assert client.offset(-2)[0] == 2
     (found,) = client.fetch(client.server.partitions.ids["orders"])["responses"]
-    assert found["partitions"][0]["error_code"] == "OFFSET_OUT_OF_RANGE"
+    (part,) = found["partitions"]
+    assert part["error_code"] == "OFFSET_OUT_OF_RANGE"
+    # ReplicaManager.createLogReadResult
+    assert part["high_watermark"] == part["last_stable_offset"] == part["log_start_offset"] == -1
     assert delete(-1) == ("NONE", 3)
 
 

@@ -239,11 +239,11 @@ class OracleBroker:
         (topic,) = asked["topics"]
         (one,) = topic["partitions"]
         leader = self.kafka.leader((topic["topic"], one["partition"]))
-        stable = leader.last_stable_offset
-        end = stable if asked["isolation_level"] else leader.high_watermark
+        is_committed = bool(asked["isolation_level"])
+        end = leader.last_stable_offset if is_committed else leader.high_watermark
         partition = {
             "partition_index": one["partition"],
-            "last_stable_offset": stable,
+            "last_stable_offset": leader.stable_offset_for(is_committed),
             "aborted_transactions": [
                 {"producer_id": txn.producer_id, "first_offset": txn.first_offset}
                 for txn in leader.aborted(0, end)
