@@ -229,6 +229,10 @@ class Leader:
                 again.marked, again.leader.now_ms = after.marked, leader.now_ms
                 answer = again.leader.append(**fields, guard=guard)
                 yield again, {"error": answer.error, "base_offset": answer.first_offset}
+            if answer.error == "OUT_OF_ORDER_SEQUENCE_NUMBER" and operation.response is not None:
+                forgetful = self._unasked(fields["producer_id"])
+                if forgetful is not None:
+                    yield from forgetful._all(operation)
         if refused is not None:
             for error in self.relayed:
                 yield refused, {"error": error, "base_offset": -1}
@@ -327,6 +331,18 @@ class Leader:
             kept = entry.batch_metadata[-1 - later :]
             producers[key] = entry._replace(batch_metadata=kept)
         after.leader.machine.put(producers=producers)
+        return after
+
+    def _unasked(self, producer_id: int) -> Leader | None:
+        """The leader as it is if it has started again since it asked about the producer's
+        transaction: it no longer knows the lowest sequence that it asked about."""
+        machine = self.leader.machine
+        questions = {key: machine.at("verification_states", key)
+                     for key in machine.keys("verification_states")}  # fmt: skip
+        if questions.pop(producer_id, None) is None:
+            return None
+        after = self._copy(self.leader.now_ms)
+        after.leader.machine.put(verification_states=questions)
         return after
 
     def _expired(self, since: float, until: float) -> tuple[Leader, None] | None:

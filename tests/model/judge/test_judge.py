@@ -141,11 +141,40 @@ RUNS = {"leader": leader_run, "coordinator": coordinator_run}
 each_machine = pytest.mark.parametrize("machine", RUNS)
 
 
+def test_a_leader_that_starts_again_forgets_the_lowest_sequence_that_it_asked_about() -> None:
+    """After the first batch comes a marker. The second batch makes the leader ask about sequence 0,
+    so that it refuses the third one, whose sequence follows. Started again, it takes it."""
+    refused = {"error": "OUT_OF_ORDER_SEQUENCE_NUMBER", "base_offset": -1}
+    history: list[Operation] = []
+    for at, (sequence, count, told) in enumerate(
+        [
+            (0, 1, {"error": "NONE", "base_offset": 0}),
+            (0, 2, refused),
+            (1, 1, refused),
+            (1, 1, {"error": "NONE", "base_offset": 2}),
+        ]
+    ):
+        fields = {
+            "producer_id": 0,
+            "producer_epoch": 0,
+            "base_sequence": sequence,
+            "count": count,
+            "transactional": True,
+        }
+        history.append(Operation("Produce", fields, 2 * at, 2 * at + 1, told, at))
+    brokers = Settings(protocol="3.6")
+    assert judge(history, brokers).finding is Finding.EXPLAINED
+    told = {"error": "NONE", "base_offset": 100}
+    beyond = [*history[:-1], history[-1]._replace(response=told)]
+    assert judge(beyond, brokers).finding is Finding.UNEXPLAINED
+
+
 @each_machine
+@pytest.mark.parametrize("overlap", [4, 8])
 @given(random=seeds, release=releases)
 @few
-def test_a_real_run_is_explained(machine: str, random: Random, release: str) -> None:
-    recorder = Recorder(random, overlap=4, losses=0.1)
+def test_a_real_run_is_explained(machine: str, overlap: int, random: Random, release: str) -> None:
+    recorder = Recorder(random, overlap=overlap, losses=0.1)
     history = RUNS[machine](recorder, release, 15)
     random.shuffle(history)
     found = judge(history, Settings(protocol=release), limit=2000)
