@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 _MARK: Final = "kafka"
 _STEPS: Final = 1_000_000
 """So many steps a search of `kafka_history` takes at most, as in `epochfence judge`."""
-_UNSEEN: Final = frozenset(("time_out_transaction", "skip_to_epoch", "expire_producer"))
+_UNSEEN: Final = frozenset(
+    ("time_out_transaction", "skip_to_epoch", "expire_producer", "expire_members")
+)
 """Faults that a history can't show (docs/serve.md): after one, `judge` may find no explanation."""
 
 
@@ -142,6 +144,7 @@ class KafkaFaults:
     hold = partialmethod(inject, "hold")
     hold_answer = partialmethod(inject, "hold_answer")
     hold_markers = partialmethod(inject, "hold_markers")
+    hide_partition = partialmethod(inject, "hide_partition")
     delay = partialmethod(inject, "delay")
     duplicate = partialmethod(inject, "duplicate")
     reorder = partialmethod(inject, "reorder")
@@ -150,6 +153,7 @@ class KafkaFaults:
     bump_epoch = partialmethod(inject, "bump_epoch")
     skip_to_epoch = partialmethod(inject, "skip_to_epoch")
     expire_producer = partialmethod(inject, "expire_producer")
+    expire_members = partialmethod(inject, "expire_members")
 
     def replay(self, trace: str | Path) -> str:
         """Injects the faults of a counterexample (ITF), as `epochfence serve --trace` does.

@@ -114,10 +114,11 @@ def findings(
     code = 0
     if options.has_brokers:
         from ...model.conformance.findings.brokers import InconclusiveError
+        from ...model.serve.rules.program import HungError
 
         try:
             observation = _reproduce(finding, options, console)
-        except InconclusiveError as error:
+        except (InconclusiveError, HungError) as error:
             code, told["inconclusive"] = INCONCLUSIVE, str(error)
             console.print(f"Inconclusive: {error} (exit {code}).")
         else:

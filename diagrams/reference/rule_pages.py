@@ -30,11 +30,16 @@ yours, which makes the calls of its standard input with the client's library:
 | `send PARTITION VALUE` | sends a record, and doesn't wait for its answer |
 | `flush` | waits until all records are answered, and fails if one has failed |
 | `values PARTITION` | prints the committed records of the partition, separated by commas |
+| `poll` | prints the next records that a member of the group gets: none if none comes in 8 s |
+| `sendOffsets` | sends the offsets behind these records in the transaction |
+| `leave` | closes the member |
 
 The program gets its settings as arguments, such as `bootstrap.servers=127.0.0.1:4001`,
-`topic=orders`, `client.id=a` and, for a transactional producer, `transactional.id=id-a`. It prints
-`ready`, then a line for each call: `ok`, an error, or `unsupported`. Everything else belongs on
-standard error. `tests/clients/` has such programs for [clients](clients.md#rules).
+`topic=orders`, `client.id=a` and, for a transactional producer, `transactional.id=id-a`. A member
+of a group gets `group.id=workers`, joins it at the first `poll`, and reads the topic `input=input`
+with read_committed and from the earliest offset on; its requests have the same client id. The
+program prints `ready`, then a line for each call: `ok`, an error, or `unsupported`. Everything else
+belongs on standard error. `tests/clients/` has such programs for [clients](clients.md#rules).
 
 Each rule has a cluster and a program of its own. The suite injects the faults, and compares three
 things: the reported outcomes, the requests, and the log. A rule is not tried if the program lacks a
@@ -70,10 +75,8 @@ def _lines(rule: Rule) -> Iterator[str]:
     yield f"* The broker's answer: `{rule.vector}`, in the files of [vectors](vectors.md)."
     if rule.broke:
         yield f"* Broken by {', '.join(rule.broke)}."
-    if not rule.steps:
-        yield f"* Not tried: {rule.untried}.\n"
-        return
-    yield f"* Tried at {rule.release}: {_calls(rule.steps)}.\n"
+    given = "".join(f", with `{name}={value}`" for name, value in rule.client.items())
+    yield f"* Tried at {rule.release}{given}: {_calls(rule.steps)}.\n"
     if rule.faults:
         faults = json.dumps([dict(fault) for fault in rule.faults])
         yield f"```json\n{faults}\n```\n"
@@ -97,6 +100,7 @@ def _calls(steps: tuple[Step, ...]) -> str:
     return ", ".join(
         f"`{f'{step.by}: ' if several else ''}{_short(step.call)}`"
         + (" (fails)" if step.wanted is Wanted.FAILS else "")
+        + ("" if step.gives is None else f" ({step.gives or 'none'})")
         for step in steps
     )
 
@@ -121,8 +125,10 @@ def as_json(rule: Rule) -> dict[str, Any]:
         "rows": rule.rows, "source": rule.source, "property": rule.breaks or None, "run": run,
         "vector": rule.vector, "broke": rule.broke, "release": rule.release,
         "steps": [
-            {"by": step.by, "call": step.call, "wanted": step.wanted.value} for step in rule.steps
+            {"by": step.by, "call": step.call, "wanted": step.wanted.value}
+            | ({} if step.gives is None else {"gives": step.gives})
+            for step in rule.steps
         ],
         "faults": [dict(fault) for fault in rule.faults], "settings": dict(rule.settings),
-        "checks": rule.checks, "untried": rule.untried or None,
+        "client": dict(rule.client), "checks": rule.checks,
     }  # fmt: skip

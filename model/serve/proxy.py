@@ -39,6 +39,8 @@ REFUSED: Final = {
     "transaction.timeout.ms",
     "expire_producer": "real brokers do so by their clock: give them a short "
     "producer.id.expiration.ms",
+    "expire_members": "real brokers do so by their clock: give the consumer a short "
+    "session.timeout.ms",
 }
 """The faults of a cluster that can't be had from outside, and what to do instead."""
 NO_COMMAND: Final = "real brokers fail over as they end: name a --restart-command"

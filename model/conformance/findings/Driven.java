@@ -3,6 +3,7 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -26,6 +27,15 @@ import org.apache.kafka.common.serialization.StringSerializer;
 public class Driven {
     private static String topic = "orders";
 
+    /** The topic that a member of a group reads. */
+    private static String input;
+
+    /** The member, once it has polled. */
+    private static KafkaConsumer<String, String> member;
+
+    /** A member that gets no record for so long has none. */
+    private static final Duration QUIET = Duration.ofSeconds(8);
+
     /** The first error of a record since the last flush. */
     private static final AtomicReference<Exception> failed = new AtomicReference<>();
 
@@ -45,12 +55,14 @@ public class Driven {
         }
         topic = (String) settings.getOrDefault("topic", topic);
         settings.remove("topic");
+        input = (String) settings.remove("input");
+        var group = (String) settings.remove("group.id");
         var in = new BufferedReader(new InputStreamReader(System.in));
         try (var producer =
                 new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
             out.println("ready");
             for (String line = in.readLine(); line != null; line = in.readLine()) {
-                out.println(told(producer, line.split(" "), settings));
+                out.println(told(producer, line.split(" "), settings, group));
                 out.flush();
             }
             producer.close(Duration.ZERO);
@@ -93,6 +105,35 @@ public class Driven {
         return String.join(",", values);
     }
 
+    /** The values that come next to a member of the group; it joins with its first call. */
+    private static String polled(Properties settings, String group) {
+        if (member == null) {
+            var from = new Properties();
+            from.put("bootstrap.servers", settings.get("bootstrap.servers"));
+            from.put("client.id", settings.get("client.id"));
+            from.put("group.id", group);
+            from.put("isolation.level", "read_committed");
+            from.put("auto.offset.reset", "earliest");
+            from.put("enable.auto.commit", "false");
+            var decode = new StringDeserializer();
+            member = new KafkaConsumer<>(from, decode, decode);
+            member.subscribe(List.of(input));
+        }
+        var values = new ArrayList<String>();
+        long until = System.nanoTime() + QUIET.toNanos();
+        while (values.isEmpty() && System.nanoTime() < until)
+            member.poll(Duration.ofMillis(100)).forEach(one -> values.add(one.value()));
+        return String.join(",", values);
+    }
+
+    /** The offsets behind the records that the member has got. */
+    private static Map<TopicPartition, OffsetAndMetadata> positions() {
+        var positions = new HashMap<TopicPartition, OffsetAndMetadata>();
+        for (var each : member.assignment())
+            positions.put(each, new OffsetAndMetadata(member.position(each)));
+        return positions;
+    }
+
     private static String committed(KafkaProducer<String, String> producer) {
         try {
             producer.commitTransaction();
@@ -103,8 +144,8 @@ public class Driven {
     }
 
     private static String told(
-            KafkaProducer<String, String> producer, String[] call, Properties settings)
-            throws InterruptedException {
+            KafkaProducer<String, String> producer, String[] call, Properties settings,
+            String group) throws InterruptedException {
         try {
             switch (call[0]) {
                 case "initTransactions" -> producer.initTransactions();
@@ -119,6 +160,12 @@ public class Driven {
                 case "outcome" -> {
                     return commit.join();
                 }
+                case "poll" -> {
+                    return polled(settings, group);
+                }
+                case "sendOffsets" -> producer.sendOffsetsToTransaction(
+                    positions(), member.groupMetadata());
+                case "leave" -> member.close();
                 case "values" -> {
                     return values(settings, Integer.parseInt(call[1]));
                 }

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ...cluster import Cluster
 from ...engine.errors import ModelError
 from ..handlers.metadata import Nodes
-from .faults import Fault
+from .faults import OF_GROUPS, Fault
 
 _TRIES: Final = 3
 """A rival's InitProducerId first fences and aborts, and gets its epoch when it asks again."""
@@ -34,16 +34,20 @@ class Actions:
             "bump_epoch": self.bump_epoch,
             "skip_to_epoch": self.skip_to_epoch,
             "expire_producer": self.expire_producer,
+            "expire_members": self.expire_members,
         }
 
-    def act(self, fault: Fault, transactional_id: str | None) -> None:
-        """Applies a fault to the cluster."""
-        if transactional_id is None:
-            failed = "no transactional id is named: give the fault one"
-        elif transactional_id not in self._cluster.coordinator.entries:
-            failed = f"no transactional id is called {transactional_id}"
+    def act(self, fault: Fault, subject: str | None) -> None:
+        """Applies a fault to the cluster; its subject is a transactional id or a group."""
+        is_of_group = fault.do in OF_GROUPS
+        what = "group" if is_of_group else "transactional id"
+        there = self._cluster.groups.groups if is_of_group else self._cluster.coordinator.entries
+        if subject is None:
+            failed = f"no {what} is named: give the fault one"
+        elif subject not in there:
+            failed = f"no {what} is called {subject}"
         else:
-            failed = self._act[fault.do](fault, transactional_id)
+            failed = self._act[fault.do](fault, subject)
         if failed is None:
             fault.fired += 1
         fault.failed = failed
@@ -93,3 +97,13 @@ class Actions:
         producer_id = self._cluster.coordinator.entries[transactional_id]["producer_id"]
         done = [leader.expire_producer(producer_id) for leader in self._cluster.leaders.values()]
         return None if any(done) else f"no leader knows producer id {producer_id}, or may forget it"
+
+    def expire_members(self, _: Fault, group_id: str) -> str | None:
+        """The group loses its members, as after session.timeout.ms."""
+        groups = self._cluster.groups
+        members = groups.groups[group_id].members
+        before = set(members)
+        for member in members.values():
+            member.seen_ms = groups.now_ms - member.session_ms - 1
+        groups.expire()
+        return None if before - members.keys() else f"{group_id} has no member that could expire"

@@ -28,6 +28,9 @@ from ....strict_json import NotJsonError, read_json
 from ...wire.listener import Request
 
 MOST_TOLD: Final = 300
+HIDE: Final = "hide_partition"
+OF_GROUPS: Final = frozenset(("expire_members",))
+"""Faults of a group; the other ones of the cluster are about a transactional id."""
 REQUEST_FAULTS: Final = frozenset(
     (
         "lose_request",
@@ -38,11 +41,12 @@ REQUEST_FAULTS: Final = frozenset(
         "duplicate",
         "reorder",
         "hold_markers",
+        HIDE,
     )
 )
 """Faults of a request or its answer; the others are faults of the cluster."""
 WAITING: Final = frozenset(
-    ("hold", "hold_answer", "hold_markers", "delay", "duplicate", "reorder", "lose_answer")
+    ("hold", "hold_answer", "hold_markers", HIDE, "delay", "duplicate", "reorder", "lose_answer")
 )
 """Those that may have an `until`."""
 
@@ -121,18 +125,25 @@ class Fault:
     """So long it waits on behind the request that ends its waiting."""
     is_after: bool = False
     transactional_id: str | None = None
+    group_id: str | None = None
     loading_ms: int = 0
     producer_epoch: int | None = None
+    partition: str = ""
+    """The partition that it hides, as orders-0."""
     fired: int = 0
     failed: str | None = None
     waiting: list[asyncio.Event] = field(default_factory=list[asyncio.Event])
 
     def names(self, request: Request) -> str | None:
-        """The transactional id that it is about, where a request brings it about."""
-        if self.transactional_id is not None:
-            return self.transactional_id
-        said = _said_of(request)["transactional_id"]
-        return min(said) if said else None
+        """The transactional id or group that it is about, where a request brings it about."""
+        given = self.subject
+        said = _said_of(request)["group_id" if self.do in OF_GROUPS else "transactional_id"]
+        return min(said, default=None) if given is None else given
+
+    @property
+    def subject(self) -> str | None:
+        """The transactional id or group that it names."""
+        return self.group_id if self.do in OF_GROUPS else self.transactional_id
 
     def release(self) -> None:
         """Lets the held requests continue."""
@@ -316,6 +327,8 @@ def fault_of(given: Any, *, name: str) -> Fault:
         raise BadFaultError(f"{do} has no `until`")
     if do == "skip_to_epoch" and "producer_epoch" not in given:
         raise BadFaultError("skip_to_epoch needs `producer_epoch`")
+    if (do == HIDE) != ("partition" in given):
+        raise BadFaultError(f"{HIDE} needs `partition`, as orders-0, and no other fault has it")
     if "ms" in given.get("on", ()):
         raise BadFaultError("`on` has no `ms`")
     if do in REQUEST_FAULTS and "when" in given:
@@ -323,8 +336,8 @@ def fault_of(given: Any, *, name: str) -> Fault:
     return Fault(
         given.get("name", name), do, _matcher(given["on"]) if "on" in given else None,
         _until(until), 0 if until is None or "request" not in until else until.get("ms", 0),
-        given.get("when") == "after", given.get("transactional_id"), given.get("loading_ms", 0),
-        given.get("producer_epoch"),
+        given.get("when") == "after", given.get("transactional_id"), given.get("group_id"),
+        given.get("loading_ms", 0), given.get("producer_epoch"), given.get("partition", ""),
     )  # fmt: skip
 
 

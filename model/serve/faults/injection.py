@@ -12,11 +12,11 @@ from typing import Any, Final
 from ...conformance.live.cluster.missing_permissions import refusal
 from ...wire.listener import LOST, Answer, Refusal, Request, Silence
 from ..history import History
-from .faults import REQUEST_FAULTS, BadFaultError, Fault, Faults, Matcher
+from .faults import HIDE, REQUEST_FAULTS, BadFaultError, Fault, Faults, Matcher
 
 PATIENCE_S: Final = 1
 """So long a request that is to be overtaken waits for the one that overtakes it."""
-_OF_ANSWERED: Final = frozenset(("duplicate", "hold_answer", "lose_answer"))
+_OF_ANSWERED: Final = frozenset(("duplicate", "hold_answer", "lose_answer", HIDE))
 Answering = Callable[[Request], Awaitable[Answer | Silence]]
 Act = Callable[[Fault, "str | None"], "Awaitable[None] | None"]
 
@@ -40,6 +40,7 @@ class Faulted:
         self.history: History | None = None
         """The recorder of requests and answers, if any."""
         self._refused: Counter[str] = Counter()
+        self._hiding: list[Fault] = []
         self._working: set[asyncio.Task[None]] = set()
 
     async def handle(self, request: Request) -> Answer | Silence:
@@ -76,7 +77,7 @@ class Faulted:
                 self._marks(True)
                 self.later(self._frees_markers(fault))
         await self._acts(request, faults, is_after=False)
-        answer = await self._answer(request)
+        answer = self._hidden(request, await self._answer(request))
         if answer is LOST:
             for fault in faults:
                 if fault.do in _OF_ANSWERED and not fault.fired:
@@ -89,6 +90,9 @@ class Faulted:
         await self._acts(request, faults, is_after=True)
         self.faults.answered(request)
         for fault in faults:
+            if fault.do == HIDE:
+                self._hiding.append(fault)
+                self.later(self._shows(fault))
             if fault.do == "hold_answer":
                 await fault.wait()
                 fault.fired += 1
@@ -105,8 +109,8 @@ class Faulted:
             if fault.do not in REQUEST_FAULTS and fault.is_after == is_after:
                 await self._do(fault, fault.names(request))
 
-    async def _do(self, fault: Fault, transactional_id: str | None) -> None:
-        done = self._act(fault, transactional_id)
+    async def _do(self, fault: Fault, subject: str | None) -> None:
+        done = self._act(fault, subject)
         if inspect.isawaitable(done):
             await done
 
@@ -115,7 +119,7 @@ class Faulted:
         request."""
         if fault.do in REQUEST_FAULTS:
             raise BadFaultError(f"{fault.do} needs `on`, the request that brings it about")
-        await self._do(fault, fault.transactional_id)
+        await self._do(fault, fault.subject)
 
     async def _again(self, request: Request, fault: Fault) -> None:
         """The request comes once more, or at last, and nobody gets the answer."""
@@ -128,6 +132,24 @@ class Faulted:
             fault.fired += 1
         if fault.do != "delay":  # which is recorded as lost
             self.record(request, begun, None)
+
+    def _hidden(self, request: Request, answer: Answer | Silence) -> Answer | Silence:
+        """The answer to Metadata without the partitions that are hidden."""
+        if request.name != "Metadata" or not isinstance(answer, Answer):
+            return answer
+        for fault in self._hiding:
+            for topic in answer.fields.get("topics", ()):
+                shown = [
+                    each for each in topic["partitions"]
+                    if f"{topic['name']}-{each['partition_index']}" != fault.partition
+                ]  # fmt: skip
+                fault.fired += len(shown) < len(topic["partitions"])
+                topic["partitions"] = shown
+        return answer
+
+    async def _shows(self, fault: Fault) -> None:
+        await fault.wait()
+        self._hiding.remove(fault)
 
     async def _frees_markers(self, fault: Fault) -> None:
         await fault.wait()

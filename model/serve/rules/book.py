@@ -29,11 +29,13 @@ class Wanted(Enum):
 
 
 class Step(NamedTuple):
-    """A call of a producer (`a` or `b`) in the client's program, as the program reads it."""
+    """A call of a client (`a` or `b`) in its program, as the program reads it. `gives` are the
+    values that it has to print."""
 
     call: str
     wanted: Wanted = Wanted.OK
     by: str = "a"
+    gives: str | None = None
 
 
 _OK, _FAILS, _ANY = Wanted.OK, Wanted.FAILS, Wanted.ANY
@@ -41,8 +43,13 @@ INIT, BEGIN, FLUSH = Step("initTransactions"), Step("beginTransaction"), Step("f
 COMMIT, ABORT = Step("commitTransaction"), Step("abortTransaction")
 VALUES = Step("values 0")
 """The committed records of partition 0: the suite compares them with the log."""
-WAIT = Step("wait")
-"""The suite itself waits for a moment."""
+WAIT = Step("wait 100")
+"""The suite itself waits for so many ms."""
+POLL, OFFSETS, LEAVE = Step("poll"), Step("sendOffsets"), Step("leave")
+INPUT: Final = "input"
+"""The topic that a group reads, of one partition: the suite's own step `append` writes it."""
+OF_GROUP: Final = {"group.id": "workers", "input": INPUT}
+"""The settings of a program that is a member of a group."""
 LARGE: Final = "".join(sha256(bytes([number])).hexdigest() for number in range(64))
 """A record that brokers with SMALL_MESSAGES refuse, also if a client compresses it."""
 SMALL_MESSAGES: Final = {"message.max.bytes": "1000"}
@@ -86,7 +93,8 @@ class Rule:
     broke it.
 
     A client makes the calls of `steps` against brokers of `release` with `faults`. `checks` are
-    names of `checks.CHECKS`, for the requests. Without `steps` the reason is `untried`.
+    names of `checks.CHECKS`, for the requests. `settings` are the brokers', `client` further ones
+    of the program.
     """
 
     id: str
@@ -105,7 +113,7 @@ class Rule:
     checks: tuple[str, ...] = ()
     is_transactional: bool = True
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
-    untried: str = ""
+    client: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def run(self) -> Instance | None:
@@ -452,7 +460,18 @@ RULES: Final = (
         bug="librdkafka-1.9.0",
         vector="partition.Produce/duplicate",
         broke=("librdkafka before 1.9.0",),
-        untried="no fault of a served cluster hides a partition from metadata for a moment",
+        steps=(
+            send("r0", 1), FLUSH, Step("wait 500"), send("x0"), FLUSH, Step("wait 2000"),
+            send("r1", 1), FLUSH, send("r2", 1), FLUSH,
+        ),
+        faults=(
+            {
+                "do": "hide_partition", "partition": "orders-1", "on": {"request": "Produce"},
+                "until": {"ms": 1200},
+            },
+        ),
+        is_transactional=False,
+        client={"metadata.max.age.ms": "200"},
     ),
     Rule(
         id="filter-by-ranges",
@@ -498,7 +517,21 @@ RULES: Final = (
         bug="KIP-447",
         vector="transaction.AddPartitionsToTxn/add",
         broke=("Kafka's client before 2.5",),
-        untried="the program has no member of a group; tests/clients/run.py tries it (process)",
+        steps=(
+            Step("append i0"), INIT, INIT._replace(by="b"), POLL._replace(gives="i0"), BEGIN,
+            send("a0"), FLUSH, OFFSETS, COMMIT, LEAVE, POLL._replace(by="b", gives=""),
+            Step("append i1"), POLL._replace(by="b", gives="i1"), BEGIN._replace(by="b"),
+            send("b0", by="b"), FLUSH._replace(by="b"), OFFSETS._replace(by="b", wanted=_ANY),
+            COMMIT._replace(by="b", wanted=_FAILS), ABORT._replace(by="b", wanted=_ANY),
+        ),
+        faults=(
+            {
+                "do": "hold_markers", "on": {"request": "EndTxn"},
+                "until": {"request": "OffsetFetch", "client_id": "b", "ms": 500},
+            },
+            {"do": "expire_members", "on": {"request": "TxnOffsetCommit", "client_id": "b"}},
+        ),
+        client=OF_GROUP,
     ),
 )  # fmt: skip
 """All rules, in the order of their numbers, from 1 on."""

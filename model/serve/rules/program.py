@@ -33,10 +33,13 @@ def _more(line: str) -> NoProgramError:
 class Program:
     """A running program: `command`, with its settings as `name=value` behind it. A context manager.
 
-    Raises NoProgramError if it doesn't say that it is ready.
+    A call may take `limit_s` seconds. Raises NoProgramError if it doesn't say that it is ready.
     """
 
-    def __init__(self, command: Sequence[str], settings: Sequence[str]) -> None:
+    def __init__(
+        self, command: Sequence[str], settings: Sequence[str], limit_s: float = LIMIT_S
+    ) -> None:
+        self._limit_s = limit_s
         try:
             self._process = subprocess.Popen(
                 [*command, *settings],
@@ -51,7 +54,7 @@ class Program:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         try:
-            said = self._line()
+            said = self._line(LIMIT_S)
         except HungError:
             said = None
         if said != READY:
@@ -73,11 +76,11 @@ class Program:
             self._lines.put([rest.decode(errors="replace").strip()])
         self._lines.put(None)
 
-    def _line(self) -> str | None:
+    def _line(self, limit_s: float) -> str | None:
         try:
-            lines = self._lines.get(timeout=LIMIT_S)
+            lines = self._lines.get(timeout=limit_s)
         except queue.Empty:
-            raise HungError(f"no answer in {LIMIT_S:g} s") from None
+            raise HungError(f"no answer in {limit_s:g} s") from None
         if lines is None:
             return None
         if len(lines) > 1:
@@ -94,7 +97,7 @@ class Program:
             self._process.stdin.write(f"{call}\n".encode())
         except OSError:
             return "the program has ended"
-        said = self._line()
+        said = self._line(self._limit_s)
         return "the program has ended" if said is None else said
 
     def _check_rest(self) -> None:

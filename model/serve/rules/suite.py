@@ -13,18 +13,26 @@ from typing import Any, Final, NamedTuple
 from xml.etree import ElementTree
 
 from ....junit import suite_text
-from ...records import Flag, RecordBatch, decode_batch, decode_control_type
+from ...records import (
+    Flag,
+    Record,
+    RecordBatch,
+    decode_batch,
+    decode_control_type,
+    encode_batch,
+)
+from ...wire.listener import Request
 from ..history import History
 from ..server import Server
-from .book import RULES, Rule, Step, Wanted, number_of
+from .book import INPUT, RULES, Rule, Step, Wanted, number_of
 from .checks import Line, broken
 from .program import OK, UNSUPPORTED, HungError, Program
 
 TOPIC: Final = "orders"
 PARTITIONS: Final = 2
-WAIT_S: Final = 0.1
 SETTLING_S: Final = 5.0
 """So long faults that still wait, and markers, have time behind the last call."""
+_TOPICS: Final = {TOPIC: PARTITIONS, INPUT: 1}
 _COMMIT: Final = 1
 
 
@@ -64,6 +72,15 @@ class _Transaction:
 
 
 @dataclass
+class _Loose:
+    """A record without a transaction; `told` is what the first `flush` behind it said."""
+
+    partition: int
+    value: str
+    told: str | None = None
+
+
+@dataclass
 class _Run:
     """What the application knows of its run."""
 
@@ -72,22 +89,21 @@ class _Run:
     wrong: list[str] = field(default_factory=list[str])
     read: list[tuple[int, list[str]]] = field(default_factory=list[tuple[int, list[str]]])
     """The answers to `values`, each with how many values were committed by then."""
-    loose: list[tuple[int, str, bool]] = field(default_factory=list[tuple[int, str, bool]])
-    """The records without a transaction, and whether their `flush` said ok."""
+    loose: list[_Loose] = field(default_factory=list["_Loose"])
 
 
 def tried(command: Sequence[str], wanted: Sequence[Rule] = RULES) -> Iterator[Finding]:
     """The findings of a program on these rules, one after another. Raises NoProgramError if it
     doesn't start."""
     for rule in wanted:
-        yield _tried(command, rule) if rule.steps else Finding(rule, Verdict.SKIPPED, rule.untried)
+        yield _tried(command, rule)
 
 
 def _tried(command: Sequence[str], rule: Rule) -> Finding:
     recorded = io.BytesIO()
     with ExitStack() as stack:
         server = stack.enter_context(
-            Server(rule.release, brokers=2, topics={TOPIC: PARTITIONS}, settings=rule.settings)
+            Server(rule.release, brokers=2, topics=_TOPICS, settings=rule.settings)
         )
         server.record_in(History(recorded))
         for fault in rule.faults:
@@ -122,6 +138,7 @@ def _program(command: Sequence[str], server: Server, rule: Rule, name: str) -> P
     settings = [f"bootstrap.servers={server.bootstrap}", f"topic={TOPIC}", f"client.id={name}"]
     if rule.is_transactional:
         settings.append(f"transactional.id=id-{name}")
+    settings += (f"{name}={value}" for name, value in rule.client.items())
     return Program(command, settings)
 
 
@@ -129,7 +146,10 @@ def _make(run: _Run, step: Step, server: Server) -> None:
     """Makes a call, and keeps what was reported. Raises HungError, NoOccasionError."""
     name, _, rest = step.call.partition(" ")
     if name == "wait":
-        time.sleep(WAIT_S)
+        time.sleep(int(rest) / 1000)
+        return
+    if name == "append":
+        _append(server, rest)
         return
     mine = run.transactions[step.by]
     if name == "beginTransaction":
@@ -139,7 +159,7 @@ def _make(run: _Run, step: Step, server: Server) -> None:
         if mine:
             mine[-1].sent.append((int(partition), value))
         else:
-            run.loose.append((int(partition), value, False))
+            run.loose.append(_Loose(int(partition), value))
     try:
         said = run.programs[step.by].call(step.call)
     except HungError as error:
@@ -151,8 +171,21 @@ def _make(run: _Run, step: Step, server: Server) -> None:
         if [value for value in said.split(",") if value] != known:
             run.wrong.append(f"a reader gets {said!r}, and committed are {','.join(known)!r}")
         return
-    if name == "flush" and said == OK:
-        run.loose = [(partition, value, True) for partition, value, _ in run.loose]
+    if step.gives is not None:
+        if said != step.gives:
+            run.wrong.append(f"{name} gives {said[:200]!r}, not {step.gives!r}")
+        return
+    _keep(run, step, name, said)
+
+
+def _keep(run: _Run, step: Step, name: str, said: str) -> None:
+    """Keeps what a call of the producer said."""
+    mine = run.transactions[step.by]
+    if name == "send" and said != OK and run.loose:
+        run.loose[-1].told = said
+    if name == "flush":
+        for one in run.loose:
+            one.told = one.told or said
     if name in ("commitTransaction", "abortTransaction") and mine and mine[-1].told is None:
         mine[-1].told = {"commitTransaction": "committed", "abortTransaction": "aborted"}[name]
         if said != OK:
@@ -161,6 +194,21 @@ def _make(run: _Run, step: Step, server: Server) -> None:
         run.wrong.append(f"{name} fails: {said[:200]}")
     if step.wanted is Wanted.FAILS and said == OK:
         run.wrong.append(f"{name} says ok, and it can't have been done")
+
+
+def _append(server: Server, value: str) -> None:
+    """Appends a record to the topic that groups read."""
+    record = Record(offset_delta=0, value=value.encode())
+    batch = encode_batch(RecordBatch(base_offset=0, records=(record,), last_offset_delta=0))
+    data = [{"name": INPUT, "partition_data": [{"index": 0, "records": batch}]}]
+    fields = {"acks": -1, "transactional_id": None, "topic_data": data}
+    version = server.brokers.versions["Produce"][1]
+    request = Request("Produce", version, fields, None, -1, server.nodes.leader(0))
+
+    async def produce() -> None:
+        server.logs.produce(request)
+
+    server.brokers.do(produce())
 
 
 def _settle(server: Server) -> None:
@@ -223,7 +271,7 @@ def _in_the_log(run: _Run, server: Server) -> Iterator[str]:
             if values.count(value) > 1:
                 yield f"record {value[:20]} is in the log {values.count(value)} times"
         sent = [value for each in every for place, value in each.sent if place == partition]
-        sent += [value for place, value, _ in run.loose if place == partition]
+        sent += [one.value for one in run.loose if one.partition == partition]
         ranks = [sent.index(value) for value in dict.fromkeys(values) if value in sent]
         if ranks != sorted(ranks) and len(run.transactions) == 1:
             yield "the records aren't in the order of sending"
@@ -238,9 +286,9 @@ def _in_the_log(run: _Run, server: Server) -> Iterator[str]:
             yield f"a transaction is committed in part ({names})"
         if one.told is None and any(there):
             yield f"a transaction that the application didn't commit is read ({names})"
-    for partition, value, is_acknowledged in run.loose:
-        if is_acknowledged and value not in committed[partition]:
-            yield f"record {value[:20]} is acknowledged, and isn't in the log"
+    for one in run.loose:
+        if one.told == OK and one.value not in committed[one.partition]:
+            yield f"record {one.value[:20]} is acknowledged, and isn't in the log"
     if is_open and all(each.told in ("committed", "aborted") for each in every):
         yield "a transaction hangs: its end is reported, and a leader has it open"
 

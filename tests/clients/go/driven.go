@@ -16,7 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Driven is a producer that makes the calls of standard input, and a reader: see docs/rules.md.
+// Driven is a producer that makes the calls of standard input, a reader, and a member of a group:
+// see docs/rules.md.
 type Driven interface {
 	Init() error
 	Begin() error
@@ -27,7 +28,18 @@ type Driven interface {
 	Commit() error
 	Abort() error
 	Values(partition int32) ([]string, error)
+	Member
 }
+
+// Member reads the topic `input`. It joins its group when it first polls.
+type Member interface {
+	Poll() ([]string, error)
+	SendOffsets() error
+	Leave() error
+}
+
+// quiet is so long that a member without a record has none.
+const quiet = 8 * time.Second
 
 var driven = map[string]func(settings map[string]string) (Driven, error){
 	"franz-go": drivenFranz,
@@ -84,6 +96,13 @@ func answerTo(p Driven, call []string) (string, error) {
 	case "values":
 		found, err := p.Values(partition)
 		return strings.Join(found, ","), err
+	case "poll":
+		found, err := p.Poll()
+		return strings.Join(found, ","), err
+	case "sendOffsets":
+		return "ok", p.SendOffsets()
+	case "leave":
+		return "ok", p.Leave()
 	}
 	return "unsupported", nil
 }
@@ -110,6 +129,15 @@ func (f *failures) take() error {
 	return first
 }
 
+// age is how old metadata may become.
+func age(settings map[string]string) time.Duration {
+	ms, err := strconv.Atoi(settings["metadata.max.age.ms"])
+	if err != nil {
+		return 5 * time.Minute
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
 func soon() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), 30*time.Second)
 }
@@ -118,6 +146,7 @@ type franzDriven struct {
 	client   *kgo.Client
 	settings map[string]string
 	failed   *failures
+	session  *kgo.GroupTransactSession // of a member
 }
 
 func drivenFranz(settings map[string]string) (Driven, error) {
@@ -130,8 +159,56 @@ func drivenFranz(settings map[string]string) (Driven, error) {
 	if id := settings["transactional.id"]; id != "" {
 		options = append(options, kgo.TransactionalID(id))
 	}
+	if _, isSet := settings["metadata.max.age.ms"]; isSet {
+		options = append(options, kgo.MetadataMaxAge(age(settings)), kgo.MetadataMinAge(age(settings)))
+	}
+	if group := settings["group.id"]; group != "" {
+		options = append(options, kgo.ConsumerGroup(group), kgo.RequireStableFetchOffsets(),
+			kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+		session, err := kgo.NewGroupTransactSession(options...)
+		if err != nil {
+			return nil, err
+		}
+		return franzDriven{session.Client(), settings, &failures{}, session}, nil
+	}
 	client, err := kgo.NewClient(options...)
-	return franzDriven{client, settings, &failures{}}, err
+	return franzDriven{client, settings, &failures{}, nil}, err
+}
+
+func (f franzDriven) Poll() ([]string, error) {
+	f.client.AddConsumeTopics(f.settings["input"]) // with the first topic it joins
+	ctx, cancel := context.WithTimeout(context.Background(), quiet)
+	defer cancel()
+	var found []string
+	for len(found) == 0 && ctx.Err() == nil {
+		fetches := f.session.PollFetches(ctx)
+		if err := fetches.Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return nil, err
+		}
+		fetches.EachRecord(func(r *kgo.Record) { found = append(found, string(r.Value)) })
+	}
+	return found, nil
+}
+
+// SendOffsets leaves it to the end of the transaction, which sends them.
+func (f franzDriven) SendOffsets() error { return nil }
+
+func (f franzDriven) Leave() error {
+	ctx, cancel := soon()
+	defer cancel()
+	return f.client.LeaveGroupContext(ctx)
+}
+
+func (f franzDriven) end(ctx context.Context, how kgo.TransactionEndTry) error {
+	if f.session == nil {
+		return f.client.EndTransaction(ctx, how)
+	}
+	committed, err := f.session.End(ctx, how)
+	if err == nil && how == kgo.TryCommit && !committed {
+		err = errors.New("it isn't committed")
+	}
+	return err
 }
 
 func (f franzDriven) Init() error {
@@ -141,7 +218,12 @@ func (f franzDriven) Init() error {
 	return err
 }
 
-func (f franzDriven) Begin() error { return f.client.BeginTransaction() }
+func (f franzDriven) Begin() error {
+	if f.session != nil {
+		return f.session.Begin()
+	}
+	return f.client.BeginTransaction()
+}
 
 func (f franzDriven) Send(partition int32, value string) error {
 	record := &kgo.Record{
@@ -170,7 +252,7 @@ func (f franzDriven) Commit() error {
 	if err := f.client.Flush(ctx); err != nil {
 		return err
 	}
-	return f.client.EndTransaction(ctx, kgo.TryCommit)
+	return f.end(ctx, kgo.TryCommit)
 }
 
 func (f franzDriven) Abort() error {
@@ -180,7 +262,7 @@ func (f franzDriven) Abort() error {
 		return err
 	}
 	f.failed.take()
-	return f.client.EndTransaction(ctx, kgo.TryAbort)
+	return f.end(ctx, kgo.TryAbort)
 }
 
 func (f franzDriven) Values(partition int32) ([]string, error) {
@@ -217,6 +299,7 @@ type saramaDriven struct {
 	settings map[string]string
 	failed   *failures
 	pending  *sync.WaitGroup
+	member   *saramaMember
 }
 
 func drivenSarama(settings map[string]string) (Driven, error) {
@@ -229,12 +312,13 @@ func drivenSarama(settings map[string]string) (Driven, error) {
 	config.Producer.Return.Successes = true
 	config.Producer.Return.Errors = true
 	config.Producer.Transaction.ID = settings["transactional.id"]
+	config.Metadata.RefreshFrequency = age(settings)
 	brokers := strings.Split(settings["bootstrap.servers"], ",")
 	producer, err := sarama.NewAsyncProducer(brokers, config)
 	if err != nil {
 		return nil, err
 	}
-	s := saramaDriven{producer, settings, &failures{}, &sync.WaitGroup{}}
+	s := saramaDriven{producer, settings, &failures{}, &sync.WaitGroup{}, &saramaMember{}}
 	go func() {
 		for range producer.Successes() {
 			s.pending.Done()
@@ -278,6 +362,83 @@ func (s saramaDriven) Flush() error {
 	case <-time.After(30 * time.Second):
 		return fmt.Errorf("records are left after 30 s")
 	}
+}
+
+// saramaMember is a member of a group: its session of now, and the record that it got last.
+type saramaMember struct {
+	group    sarama.ConsumerGroup
+	stop     context.CancelFunc
+	messages chan *sarama.ConsumerMessage
+	lock     sync.Mutex
+	session  sarama.ConsumerGroupSession
+	last     *sarama.ConsumerMessage
+}
+
+func (m *saramaMember) Setup(session sarama.ConsumerGroupSession) error {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	m.session = session
+	return nil
+}
+func (m *saramaMember) Cleanup(sarama.ConsumerGroupSession) error { return nil }
+func (m *saramaMember) ConsumeClaim(
+	session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim,
+) error {
+	for {
+		select {
+		case <-session.Context().Done():
+			return nil
+		case message, open := <-claim.Messages():
+			if !open {
+				return nil
+			}
+			m.messages <- message
+		}
+	}
+}
+
+func (s saramaDriven) Poll() ([]string, error) {
+	m := s.member
+	if m.group == nil {
+		config := saramaClient{}.config()
+		config.ClientID = s.settings["client.id"]
+		config.Consumer.IsolationLevel = sarama.ReadCommitted
+		config.Consumer.Offsets.AutoCommit.Enable = false
+		brokers := strings.Split(s.settings["bootstrap.servers"], ",")
+		group, err := sarama.NewConsumerGroup(brokers, s.settings["group.id"], config)
+		if err != nil {
+			return nil, err
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		m.group, m.stop, m.messages = group, stop, make(chan *sarama.ConsumerMessage)
+		go func() {
+			for ctx.Err() == nil {
+				_ = group.Consume(ctx, []string{s.settings["input"]}, m)
+			}
+		}()
+	}
+	select {
+	case m.last = <-m.messages:
+		return []string{string(m.last.Value)}, nil
+	case err := <-m.group.Errors():
+		return nil, err
+	case <-time.After(quiet):
+		return nil, nil
+	}
+}
+
+func (s saramaDriven) SendOffsets() error {
+	s.member.lock.Lock()
+	defer s.member.lock.Unlock()
+	member := sarama.NewConsumerGroupMetadataFromSession(
+		s.member.session, s.settings["group.id"], nil,
+	)
+	return s.producer.AddMessageToTxnWithGroupMetadata(s.member.last, member, nil)
+}
+
+func (s saramaDriven) Leave() error {
+	s.member.stop()
+	return s.member.group.Close()
 }
 
 func (s saramaDriven) Values(partition int32) ([]string, error) {

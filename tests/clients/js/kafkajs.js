@@ -8,6 +8,7 @@ import { createInterface } from "node:readline";
 import { Kafka, logLevel } from "kafkajs";
 
 const PATIENCE_MS = 20_000;
+const MEMBER_QUIET_MS = 8_000; // a member that gets no record for so long has none
 const isDriven = process.argv[2] === "rules";
 const settings = Object.fromEntries(
   process.argv.slice(3).map((each) => each.split("=", 2)),
@@ -142,7 +143,9 @@ async function drive() {
     transactionalId: name,
     idempotent: true,
     maxInFlightRequests: 1,
+    metadataMaxAge: Number(settings["metadata.max.age.ms"] ?? 300_000),
   });
+  let member;
   // without a transactional id there is no initTransactions
   if (name === undefined) await producer.connect();
   let transaction;
@@ -177,6 +180,17 @@ async function drive() {
     async values(partition) {
       return (await readAll(topic, Number(partition))).join(",");
     },
+    async poll() {
+      member ??= await joined(settings["group.id"], settings.input);
+      return await member.polled();
+    },
+    async sendOffsets() {
+      await transaction.sendOffsets({
+        consumerGroupId: settings["group.id"],
+        topics: [{ topic: settings.input, partitions: member.positions() }],
+      });
+    },
+    leave: () => member.consumer.disconnect(),
   };
   console.log("ready");
   for await (const line of createInterface({ input: process.stdin })) {
@@ -188,6 +202,33 @@ async function drive() {
       console.log(`${error.name} ${error.message}`.replaceAll("\n", " "));
     }
   }
+}
+
+/** A member of a group, with the values that come next, and the offsets behind them. */
+async function joined(groupId, topic) {
+  const consumer = kafka.consumer({ groupId, readUncommitted: false });
+  await consumer.connect();
+  await consumer.subscribe({ topic, fromBeginning: true });
+  const found = [];
+  const offsets = new Map();
+  await consumer.run({
+    autoCommit: false,
+    eachMessage: async ({ partition, message }) => {
+      found.push(message.value.toString());
+      offsets.set(partition, String(Number(message.offset) + 1));
+    },
+  });
+  return {
+    consumer,
+    async polled() {
+      const until = Date.now() + MEMBER_QUIET_MS;
+      while (found.length === 0 && Date.now() < until)
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      return found.splice(0).join(",");
+    },
+    positions: () =>
+      [...offsets].map(([partition, offset]) => ({ partition, offset })),
+  };
 }
 
 /** The committed values of a partition: all that come before 2 s pass without one. */

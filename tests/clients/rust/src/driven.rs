@@ -4,14 +4,18 @@ use std::collections::HashMap;
 use std::io::{BufRead, Write};
 use std::time::Duration;
 
-use krafka::consumer::{AutoOffsetReset, IsolationLevel};
-use krafka::producer::{DeliveryHandle, Producer, TransactionState, TransactionalProducer};
+use krafka::consumer::{AutoOffsetReset, Consumer, IsolationLevel};
+use krafka::producer::{
+    DeliveryHandle, Producer, TopicPartitionOffset, TransactionState, TransactionalProducer,
+};
 use krafka::{Kafka, Record};
 
-use crate::Outcome;
+use crate::{consumer, Outcome};
 
 const LIMIT: Duration = Duration::from_secs(30);
 const QUIET: Duration = Duration::from_secs(2);
+/// A member that gets no record for so long has none.
+const MEMBER_QUIET: Duration = Duration::from_secs(8);
 
 enum Opened {
     Idempotent(Producer),
@@ -23,6 +27,8 @@ struct Driven {
     settings: HashMap<String, String>,
     producer: Option<Opened>,
     sent: Vec<DeliveryHandle>,
+    member: Option<Consumer>,
+    offsets: Vec<TopicPartitionOffset>,
 }
 
 /// Makes the calls, one in each line, and prints their outcomes.
@@ -33,9 +39,12 @@ pub async fn drive(given: &[String]) -> Outcome {
         .map(|(name, value)| (name.into(), value.into()))
         .collect();
     let kafka = Kafka::builder(settings["bootstrap.servers"].clone())
-        .client_id(settings["client.id"].clone())
-        .connect()
-        .await?;
+        .client_id(settings["client.id"].clone());
+    let kafka = match settings.get("metadata.max.age.ms") {
+        Some(age) => kafka.metadata_max_age(Duration::from_millis(age.parse()?)),
+        None => kafka,
+    };
+    let kafka = kafka.connect().await?;
     let producer = match settings.get("transactional.id") {
         Some(_) => None,
         None => Some(Opened::Idempotent(kafka.producer().build().await?)),
@@ -45,6 +54,8 @@ pub async fn drive(given: &[String]) -> Outcome {
         settings,
         producer,
         sent: Vec::new(),
+        member: None,
+        offsets: Vec::new(),
     };
     println!("ready");
     for line in std::io::stdin().lock().lines() {
@@ -99,6 +110,14 @@ impl Driven {
                 self.sent.clear();
                 self.transactional()?.abort().await?;
             }
+            ["poll"] => return self.poll().await,
+            ["sendOffsets"] => {
+                let member = self.member.as_ref().ok_or("no member")?;
+                let metadata = member.group_metadata().await.ok_or("not a member")?;
+                let producer = self.transactional()?;
+                producer.send_offsets(&self.offsets, &metadata).await?;
+            }
+            ["leave"] => self.member.take().ok_or("no member")?.close().await?,
             ["values", partition] => return self.values(partition.parse()?).await,
             _ => return Ok("unsupported".into()),
         }
@@ -110,6 +129,32 @@ impl Driven {
             Some(Opened::Transactional(producer)) => Ok(producer),
             _ => Err("no transactional producer".into()),
         }
+    }
+
+    /// The values that come next to a member of the group, which joins with its first call.
+    async fn poll(&mut self) -> Outcome<String> {
+        if self.member.is_none() {
+            let (group, topic) = (&self.settings["group.id"], &self.settings["input"]);
+            let level = IsolationLevel::ReadCommitted;
+            self.member = Some(consumer(&self.kafka, group, topic, level).await?);
+        }
+        let member = self.member.as_ref().ok_or("no member")?;
+        let until = tokio::time::Instant::now() + MEMBER_QUIET;
+        let mut found = Vec::new();
+        while found.is_empty() && tokio::time::Instant::now() < until {
+            for record in member.poll(Duration::from_millis(200)).await? {
+                let behind = record.offset + 1;
+                self.offsets = vec![TopicPartitionOffset::new(
+                    &*record.topic,
+                    record.partition,
+                    behind,
+                )];
+                found.push(String::from_utf8(
+                    record.value.unwrap_or_default().to_vec(),
+                )?);
+            }
+        }
+        Ok(found.join(","))
     }
 
     /// The committed values of a partition: all that come before 2 s pass without one.

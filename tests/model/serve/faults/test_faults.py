@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from typer.testing import CliRunner
 
 from epochfence.cli import app
 from epochfence.model.serve.control import Control
 from epochfence.model.serve.faults.faults import BadFaultError, Faults, read_script, read_short
+from epochfence.model.serve.proxy import Proxy
 from epochfence.model.serve.server import Server
 from epochfence.model.wire.connection import BrokerError, Connection, Security
 from epochfence.tests.model.serve.clients import (
@@ -221,6 +223,59 @@ def test_a_producer_that_leaders_forget() -> None:
         assert read(server.bootstrap, "orders") == ["once"]
 
 
+@pytest.mark.parametrize("do_through", ["server", "proxy"])
+def test_a_partition_that_metadata_lacks_for_a_while(do_through: str) -> None:
+    hides = {
+        "do": "hide_partition", "partition": "orders-1", "on": {"request": "Metadata"},
+        "until": {"request": "Metadata"},
+    }  # fmt: skip
+    with Server("4.3", topics={"orders": 2}) as server, Proxy(server.bootstrap) as proxy:
+        through = server if do_through == "server" else proxy
+        through.faults.add(hides)
+        host, _, port = through.bootstrap.rpartition(":")
+        connection = Connection(host, int(port), Security())
+        asked = {"topics": [{"name": "orders"}]}
+        seen: list[int] = []
+        for _ in range(3):
+            (topic,) = connection.ask("Metadata", 9, asked)["topics"]
+            seen.append(len(topic["partitions"]))
+            time.sleep(0.1)  # the fault lets go behind the answer
+        connection.close()
+        assert seen == [2, 1, 2]
+        assert through.faults.all_fired
+
+
+def test_a_hidden_partition_that_nobody_asks_for() -> None:
+    hides = {"do": "hide_partition", "partition": "orders-7", "on": {"request": "Metadata"}}
+    with Server("4.3") as server:
+        server.faults.add(hides)
+        end(server)
+        (fault,) = server.faults.unfired
+        assert "DID NOT FIRE" in fault.text()
+
+
+def test_a_group_that_loses_its_members() -> None:
+    expires = {"do": "expire_members", "on": {"request": "OffsetCommit"}}
+    with Server("4.3", topics={"orders": 1}) as server:
+        server.faults.add(expires)
+        server.faults.add({"do": "expire_members", "on": {"request": "InitProducerId"}})
+        end(server)
+        member = Consumer({
+            "bootstrap.servers": server.bootstrap, "group.id": "workers", "log_level": 0,
+            "auto.offset.reset": "earliest", "enable.auto.commit": False,
+        })  # fmt: skip
+        member.subscribe(["orders"])
+        message = member.poll(TIMEOUT_S)
+        assert message is not None
+        with pytest.raises(KafkaException) as raised:
+            member.commit(message, asynchronous=False)
+        assert raised.value.args[0].name() == "UNKNOWN_MEMBER_ID"
+        member.close()
+        fired, idle = server.faults.all.values()
+        assert fired.fired == 1
+        assert idle.text().endswith("DID NOT FIRE: no group is named: give the fault one")
+
+
 # What is told of them -----------------------------------------------------------------------------
 
 
@@ -249,6 +304,11 @@ def test_a_fault_that_can_t_come_about_says_why() -> None:
         ({"do": "bump_epoch", "on": {"request": "EndTxn"}, "until": {"ms": 1}}, "no `until`"),
         ({"do": "lose_answer", "on": {"request": "EndTxn"}, "when": "after"}, "no `when`"),
         ({"do": "skip_to_epoch", "on": {"request": "EndTxn"}}, "needs `producer_epoch`"),
+        ({"do": "hide_partition", "on": {"request": "EndTxn"}}, "needs `partition`"),
+        (
+            {"do": "hold", "on": {"request": "EndTxn"}, "partition": "orders-1"},
+            "no other fault has it",
+        ),
         ({"do": "hold", "on": {"request": "EndTxn", "nth": 0}}, "nth must be bigger"),
         ({"do": "hold", "on": {"request": "EndTxn"}, "more": 1}, "must not contain {'more'}"),
         ({"do": "hold", "on": {"request": "EndTxn", "ms": 1}}, "`on` has no `ms`"),

@@ -15,9 +15,9 @@ from epochfence.checker.check import check
 from epochfence.checker.verdict.result import Verdict as Checked
 from epochfence.model.client.producer import TABLES
 from epochfence.model.serve.faults.faults import fault_of
-from epochfence.model.serve.rules import program as client_program
 from epochfence.model.serve.rules.book import RULES, Rule
 from epochfence.model.serve.rules.checks import CHECKS, broken
+from epochfence.model.serve.rules.program import HungError, Program
 from epochfence.model.serve.rules.suite import Verdict, to_junit, tried
 from epochfence.spec.bugs import bug_of
 from epochfence.spec.coordinator.tables import DRIVEN as COORDINATOR
@@ -38,6 +38,24 @@ SILENT: Final = (
 """A program that says ok to everything, and does nothing."""
 
 
+FORGETFUL: Final = """
+import sys
+sys.path.insert(0, {folder!r})
+import driven, kafka
+class Forgetful(driven.KafkaPython):
+    def __init__(self, settings, topic):
+        super().__init__(settings, topic)
+        self._producer._metadata.add_listener(self.seen)
+    def seen(self, cluster):
+        if 1 not in (cluster.partitions_for_topic(self._topic) or (1,)):
+            place = kafka.TopicPartition(self._topic, 1)
+            self._producer._transaction_manager.reset_sequence_for_partition(place)
+driven.CLIENTS["kafka-python"] = Forgetful
+driven.main()
+"""
+"""kafka-python, if it forgot the sequences of a partition that metadata doesn't have."""
+
+
 @pytest.mark.parametrize("rule", RULES, ids=IDS)
 def test_a_rule_names_what_is_there(rule: Rule) -> None:
     tables = (*TABLES, *shipped("reading").tables)
@@ -46,7 +64,7 @@ def test_a_rule_names_what_is_there(rule: Rule) -> None:
     answers = {f"{table.name}/{r.id}" for table in (*COORDINATOR, *LEADER) for r in table.rows}
     assert rule.vector in answers
     assert set(rule.checks) <= CHECKS.keys()
-    assert bool(rule.steps) != bool(rule.untried)
+    assert rule.steps
     for fault in rule.faults:
         fault_of(dict(fault), name="one")
     assert bool(rule.breaks) == bool(rule.bug or rule.without)
@@ -82,6 +100,29 @@ def test_aiokafka_commits_a_failed_record() -> None:
     assert "not all of it is read" in finding.why
 
 
+@pytest.mark.slow(6)
+def test_a_client_that_forgets_sequences_loses_records(tmp_path: Path) -> None:
+    rules = [BY_ID["sequences-outlive-metadata"]]
+    (finding,) = tried(python("kafka-python"), rules)
+    assert finding.verdict is Verdict.PASSED, finding.why
+    program = tmp_path / "forgetful.py"
+    program.write_text(FORGETFUL.format(folder=str(Path(python("aiokafka")[1]).parent)))
+    (finding,) = tried([sys.executable, str(program), "kafka-python"], rules)
+    assert finding.verdict is Verdict.FAILED
+    assert finding.why == "record r1 is acknowledged, and isn't in the log"
+
+
+@pytest.mark.slow(12)
+def test_offsets_are_those_of_a_member() -> None:
+    rules = [BY_ID["offsets-of-members"]]
+    (finding,) = tried(python("librdkafka"), rules)
+    assert finding.verdict is Verdict.PASSED, finding.why
+    (finding,) = tried(python("aiokafka"), rules)
+    assert finding.verdict is Verdict.FAILED
+    assert "poll gives 'i0', not ''" in finding.why  # it doesn't wait for stable offsets
+    assert "commitTransaction says ok" in finding.why  # it names no member
+
+
 @pytest.mark.slow(2)
 def test_a_program_that_only_says_so_fails(tmp_path: Path) -> None:
     program = tmp_path / "silent.py"
@@ -111,17 +152,19 @@ def test_answers_of_more_lines_are_refused(tmp_path: Path) -> None:
     assert said.err.count("\n") == 1
 
 
-def test_a_call_without_an_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_without_an_answer_has_a_limit() -> None:
     sleeping = "import time; print('ready', flush=True); time.sleep(600)"
-    with client_program.Program([sys.executable, "-c", sleeping], []) as hanging:
-        monkeypatch.setattr(client_program, "LIMIT_S", 0.5)
-        with pytest.raises(client_program.HungError, match="no answer in"):
-            hanging.call("flush")
+    program = Program([sys.executable, "-c", sleeping], [], limit_s=0.5)
+    with program, pytest.raises(HungError, match=r"no answer in 0\.5 s"):
+        program.call("flush")
 
 
-def test_a_rule_that_is_not_tried_is_skipped() -> None:
-    findings = list(tried(["no-such-program"], [BY_ID["offsets-of-members"]]))
+def test_a_rule_is_skipped_if_the_program_lacks_a_call(tmp_path: Path) -> None:
+    program = tmp_path / "lacking.py"
+    program.write_text(SILENT.replace("'ok'", "'unsupported' if line == 'poll\\n' else 'ok'"))
+    findings = list(tried([sys.executable, str(program)], [BY_ID["offsets-of-members"]]))
     assert [one.verdict for one in findings] == [Verdict.SKIPPED]
+    assert findings[0].why == "the program has no poll"
     assert ElementTree.fromstring(to_junit("it", findings)).get("skipped") == "1"
 
 

@@ -102,6 +102,12 @@ public final class Call {
         return add("hold_markers");
     }
 
+    /** Answers to Metadata lack this partition (as orders-1), once the request is answered. */
+    public Fault hidePartition(String partition) {
+        fault.put("partition", partition);
+        return add("hide_partition");
+    }
+
     /** The request takes effect later; its connection is closed at once. */
     public Fault delay() {
         return add("delay");
@@ -135,6 +141,11 @@ public final class Call {
     /** The leaders forget the producer of the request's transactional id. */
     public Fault expireProducer() {
         return add("expire_producer");
+    }
+
+    /** The members of the request's group are gone, as after their session's timeout. */
+    public Fault expireMembers() {
+        return add("expire_members");
     }
 
     private Fault add(String what) {

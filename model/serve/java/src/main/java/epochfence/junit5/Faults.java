@@ -33,7 +33,7 @@ import java.util.Set;
 public final class Faults {
     /** Faults that a history can't show. After one of them judge may find no explanation. */
     private static final Set<String> UNSEEN =
-        Set.of("time_out_transaction", "skip_to_epoch", "expire_producer");
+        Set.of("time_out_transaction", "skip_to_epoch", "expire_producer", "expire_members");
     private static final Duration PATIENCE = Duration.ofSeconds(60);
 
     private final URI control;
