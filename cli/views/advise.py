@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -13,19 +14,19 @@ from rich.markup import escape
 
 from ...language.declaration.arguments import one_of
 from ...language.declaration.errors import DeclarationError
-from ...spec.releases.features import KAFKA
+from ...spec.releases.features import KAFKA, transaction_version_2
 from ..exits import fail, write_json
 from ..options import Json
 from ..oracle.conform import properties_of, security_of
 from ..screen import indented, screen
 
 if TYPE_CHECKING:
-    from ...spec.bugs.advice import Item, Setting
+    from ...spec.bugs.advice import Client, Item, Setting
 
 FEATURE: Final = "transaction.version"
 LEVELS: Final = ("0", "1", "2")
-SINCE: Final = "4.0.0"
-"""The first release whose brokers have the feature (KIP-890)."""
+SINCE: Final[str] = transaction_version_2.data.since
+"""The first release whose brokers have the feature."""
 IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
 
 
@@ -103,24 +104,26 @@ def advise(options: AdviseOptions, output: Json = None) -> None:
                 fail("--bootstrap and --broker: choose one")
             broker, setting = _asked(options.bootstrap, options.config, setting)
         client = advice.client_of(options.client or f"{advice.JAVA}-{KAFKA.newest}")
-        release = KAFKA.one_release(broker or KAFKA.newest)
-        found = advice.advice(client, release, setting)
-        told: dict[str, Any] = {"client": str(client), "broker": release, "found": _json(found)}
+        broker = broker or KAFKA.newest
+        release = KAFKA.one_release(broker)
+        found = advice.advice(client, broker, setting)
+        told: dict[str, Any] = {"client": str(client), "broker": broker, "found": _json(found)}
         console = screen()
         if not options.changes:
-            _print(f"{client} with brokers {release}", found, console)
+            _print(f"{client} with brokers {broker}", found, console)
         else:
             later = client if options.to_client is None else advice.client_of(options.to_client)
-            target = release if options.to is None else KAFKA.one_release(options.to)
+            then_broker = broker if options.to is None else options.to
+            target = KAFKA.one_release(then_broker)
             later_setting = _with_features(setting, options.to_features, "--to-features")
-            then = advice.advice(later, target, later_setting)
-            told["then"] = {"client": str(later), "broker": target, "found": _json(then)}
-            _print_change(found, then, console, f"{later} with brokers {target}")
+            then = advice.advice(later, then_broker, later_setting)
+            told["then"] = {"client": str(later), "broker": then_broker, "found": _json(then)}
+            _print_change(found, then, console, f"{later} with brokers {then_broker}")
             can_go_down = _index(release) >= _index(SINCE) and setting.version_2
             if can_go_down and not (_index(target) >= _index(SINCE) and later_setting.version_2):
                 console.print(_WITH_DOWNGRADE)
                 told["downgrade"] = {"safe": False, "findings": [9, 11]}
-        told["notes"] = _notes(options, release)
+        told["notes"] = [*_notes(options, release), *_of_earlier(client, broker, setting, found)]
         for note in told["notes"]:
             console.print(f"\nnote: {note}")
     except DeclarationError as error:
@@ -144,6 +147,21 @@ def _notes(options: AdviseOptions, release: str) -> list[str]:
         for feature in options.features or ()
         if not feature.endswith("=0")
     ]
+
+
+def _of_earlier(
+    client: Client, broker: str, setting: Setting, found: Iterable[Item]
+) -> Iterator[str]:
+    """What the patch releases before the last one of a line have besides."""
+    from ...spec.bugs.advice import advice
+
+    if not re.fullmatch(r"\d+\.\d+", broker):
+        return
+    known = {item.id for item in found}
+    more = [item for item in advice(client, f"{broker}.0", setting) if item.id not in known]
+    if more:
+        names = ", ".join(item.id for item in more)
+        yield f"{broker} is the last patch release; from {broker}.0 on, some have {names}, too."
 
 
 def _index(release: str) -> int:

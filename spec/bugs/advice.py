@@ -10,12 +10,13 @@ from typing import Final
 from ...language.declaration.arguments import one_of
 from ...language.declaration.errors import DeclarationError
 from ...language.protocols import FeatureInfo, Protocols
-from ..releases.features import KAFKA, RELEASED
+from ..releases.features import KAFKA, RELEASED, TRUNK
 from ..releases.release import is_between
 from . import BUGS
-from .bug import Bug
+from .bug import Bug, Version, version_of
 from .damage import DAMAGES, Damage
 from .findings import (
+    BROKER,
     CLIENT,
     FINDINGS,
     IDEMPOTENCE,
@@ -54,6 +55,8 @@ APPLICATIONS: Final = {
 """The uses of the protocol by frameworks."""
 VERSION_2: Final = "transaction_version_2"
 VERIFICATION: Final = "verification"
+SETTABLE: Final = frozenset((VERSION_2, VERIFICATION))
+"""Fixes that a setting can turn off."""
 _USES_OF_SYSTEMS: Final = {
     "transactions": TRANSACTIONS,
     "coordinators": TRANSACTIONS,
@@ -151,10 +154,12 @@ def client_of(text: str) -> Client:
 
 
 def advice(client: Client, broker: str, setting: Setting | None = None) -> tuple[Item, ...]:
-    """The known bugs and findings of the combination, the worst first."""
+    """The known bugs and findings of the combination, the worst first. Brokers of 3.9 are of its
+    last patch release, those of 3.9.0 of that one. Raises DeclarationError for unknown ones."""
     setting = Setting() if setting is None else setting
+    release = KAFKA.one_release(broker)
     found = [
-        *(item for each in FINDINGS for item in _of_finding(each, client, broker, setting)),
+        *(item for each in FINDINGS for item in _of_finding(each, client, release, setting)),
         *(item for each in BUGS for item in _of_bug(each, client, broker, setting)),
     ]
     order = list(Damage)
@@ -176,7 +181,8 @@ def _of_finding(one: Finding, client: Client, broker: str, setting: Setting) -> 
     )  # fmt: skip
 
 
-def _of_bug(bug: Bug, client: Client, broker: str, setting: Setting) -> Iterator[Item]:
+def _of_bug(bug: Bug, client: Client, exact_broker: str, setting: Setting) -> Iterator[Item]:
+    broker = KAFKA.one_release(exact_broker)
     system, _, product = bug.system.partition("+")
     if system != REPLICATION and _USES_OF_SYSTEMS[system] not in setting.uses:
         return
@@ -200,6 +206,10 @@ def _of_bug(bug: Bug, client: Client, broker: str, setting: Setting) -> Iterator
     features -= {VERIFICATION} if not setting.verification else set()
     features -= {VERSION_2} if not setting.version_2 else set()
     infos = {info.name: info for info in protocols.infos}
+    fixing = [infos[name] for name in bug.fix if name in infos]
+    if bug.fixed_in and not SETTABLE & set(bug.fix) and len(_sides(fixing)) == 1:
+        yield from _of_patches(bug, _sides(fixing) == {CLIENT}, client, exact_broker)
+        return
     missing = [infos[name] for name in bug.fix if name not in features and name in infos]
     ours = {part for info in missing for part in info.parts}
     if not missing or (ours == {CLIENT} and not client.is_java):
@@ -208,6 +218,28 @@ def _of_bug(bug: Bug, client: Client, broker: str, setting: Setting) -> Iterator
     if not is_between(client.release if ours == {CLIENT} else broker, since, None):
         return
     yield _item(bug, " ".join(_remedies(protocols, missing, client, broker)))
+
+
+def _of_patches(bug: Bug, of_client: bool, client: Client, broker: str) -> Iterator[Item]:
+    """A bug of one side, whose releases are known by their patches."""
+    if of_client and not client.is_java:
+        return
+    version = exact(client.version if of_client else broker)
+    if bug.is_fixed_in(version):
+        return
+    release = client.release if of_client else KAFKA.one_release(broker)
+    if is_between(release, bug.since or RELEASED[0], None):
+        whom = "client" if of_client else "brokers"
+        yield _item(bug, f"Upgrade the {whom} to {_or(bug.fixes_behind(version))}.")
+
+
+def _sides(infos: Collection[FeatureInfo]) -> set[str]:
+    """The sides that have features: CLIENT, or BROKER for any part of brokers."""
+    return {
+        CLIENT if part == CLIENT else BROKER
+        for info in infos
+        for part in info.parts or (BROKER,)
+    }  # fmt: skip
 
 
 def _remedies(
@@ -255,14 +287,26 @@ def _features(client: Client, broker: str, setting: Setting) -> frozenset[str]:
 
 def _is_fixed(bug: Bug, client: Client) -> bool | None:
     """Whether a version of another client has the fix; None: its releases are known by date."""
-    if not bug.fixed_in:
-        return None
-    version = _numbers(client.version)
-    fixes = [_numbers(each) for each in bug.fixed_in]
-    return version >= max(fixes) or any(
-        version[:2] == each[:2] and version >= each for each in fixes
-    )
+    return bug.is_fixed_in(version_of(client.version)) if bug.fixed_in else None
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(each) for each in re.findall(r"\d+", version))
+def exact(text: str) -> Version:
+    """The version that a release of Kafka's names: 3.9 is the last one of its line, but 4.2 is
+    4.2.1, because 4.2.2 is declared beside it. Raises DeclarationError if there is no such one."""
+    release, numbers = KAFKA.one_release(text), version_of(text)
+    if release == TRUNK:
+        return (_LAST,)
+    if len(numbers) > len(_line(numbers)):
+        return numbers
+    if len(version_of(release)) > len(numbers):
+        return version_of(release)
+    behind = RELEASED[RELEASED.index(release) + 1 :]
+    later = [each for each in map(version_of, behind) if _line(each) == numbers]
+    return (*numbers, later[0][-1] - 1 if later else _LAST)
+
+
+_LAST: Final = 10**6
+
+
+def _line(numbers: Version) -> Version:
+    return numbers[:2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,13 @@ from ...language.instances.instance import ending_anywhere
 from ..changes import VARIED
 from ..releases.features import RELEASED
 from ..systems import shipped
+
+Version = tuple[int, ...]
+
+
+def version_of(text: str) -> Version:
+    """The numbers of a version."""
+    return tuple(int(each) for each in re.findall(r"\d+", text))
 
 
 @dataclass(frozen=True)
@@ -24,8 +32,8 @@ class Bug:
     cluster's settings, or another bug's fix.
 
     `affected` are the releases as published, `also` other names that it goes by. Releases that are
-    declared have it from `since` on (none: from the first). `fixed_in` are the versions of another
-    product that fixed it, one for each line of its releases.
+    declared have it from `since` on (none: from the first). `fixed_in` are the versions that fixed
+    it, of Kafka or of another product, one for each line of its releases.
     """
 
     id: str
@@ -59,6 +67,18 @@ class Bug:
         protocols, fix = self.declared.protocols, set(self.fix)
         later = RELEASED[RELEASED.index(self.since) :] if self.since else RELEASED
         return tuple(name for name in later if not fix <= protocols.features_at(name))
+
+    def is_fixed_in(self, version: Version) -> bool:
+        """Whether a version has the fix: one of `fixed_in`, a later one of its line, or one behind
+        all lines that got it."""
+        fixes = [version_of(each) for each in self.fixed_in]
+        return version >= max(fixes) or any(
+            version[:2] == each[:2] and version >= each for each in fixes
+        )
+
+    def fixes_behind(self, version: Version) -> list[str]:
+        """The versions with the fix that come after this one."""
+        return [each for each in self.fixed_in if version_of(each) > version]
 
     def broken(self) -> Instance:
         """The run that shows it."""

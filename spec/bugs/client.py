@@ -13,6 +13,7 @@ BUGS = (
         shown_at="2.6",
         fixed_at="2.7",
         fix=("stale_epoch_abortable",),
+        fixed_in=("2.7.0",),
         constants=transactions(faults=1, timeouts=1),
         takes=(
             "transaction timeout/fence",
@@ -30,6 +31,7 @@ BUGS = (
         shown_at="3.9",
         fixed_at="4.0.0",
         fix=("unknown_id_fatal",),
+        fixed_in=("4.0.0",),
         constants=transactions(producers=2, faults=1, id_expiries=1, producer_ids=2),
         takes=(
             "log append/forgotten",
@@ -88,6 +90,7 @@ BUGS = (
         shown_at="4.3",
         fixed_at="4.3",
         fix=("batches_kept",),
+        fixed_in=("1.0.0",),
         constants=idempotence(
             faults=3, losses=1, records=4, largest_sequence=7, in_flight=2, cached_batches=2
         ),
@@ -105,6 +108,7 @@ BUGS = (
         shown_at="2.1",
         fixed_at="2.3",
         fix=("renumbered_in_order",),
+        fixed_in=("2.3.0",),
         constants=idempotence(
             deletions=1, faults=1, records=4, in_flight=4, cached_batches=4, largest_sequence=7
         ),
@@ -128,6 +132,7 @@ BUGS = (
         shown_at="2.3",
         fixed_at="2.4",
         fix=("state_outlives_records",),
+        fixed_in=("2.4.0",),
         constants=idempotence(deletions=1, delays=1, records=3),
         takes=("records are deleted/forget-producers", "DelayedProduce/append"),
         source="KIP-360; KAFKA-5793, KAFKA-7298 and KAFKA-7190",

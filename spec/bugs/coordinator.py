@@ -31,6 +31,7 @@ BUGS = (
         shown_at="3.9",
         fixed_at="4.3",
         fix=_VERSION_1,
+        fixed_in=("4.0.0",),
         constants=transactions(transactions=2, faults=1, delays=1),
         takes=("request overtaken/end-again", "beginTransaction/begin", "EndTxn/prepare"),
         source="KIP-890 (c); Jepsen, Bufstream 0.1.0",
@@ -63,6 +64,7 @@ BUGS = (
         shown_at="3.7",
         fixed_at="3.8",
         fix=("own_completion_cancelled",),
+        fixed_in=("3.8.0",),
         constants=transactions(faults=3, failovers=1),
         takes=(
             "coordinator failover/no-new-record",
@@ -79,6 +81,7 @@ BUGS = (
         shown_at="0.11.0.0",
         fixed_at="0.11.0.2",
         fix=("timeout_bumps_epoch",),
+        fixed_in=("0.11.0.2",),
         constants=transactions(partitions=2, faults=1, timeouts=1),
         takes=("transaction timeout/fence", "EndTxn/prepare"),
         source="commit 501a5e26",
@@ -91,6 +94,7 @@ BUGS = (
         shown_at="2.5",
         fixed_at="2.5",
         fix=("expected_epoch",),
+        fixed_in=("2.5.0",),
         constants=transactions(faults=2, losses=1, expiries=1),
         takes=(
             "lost InitProducerIdResponse/sent-again",
@@ -108,6 +112,7 @@ BUGS = (
         shown_at="2.5",
         fixed_at="2.6",
         fix=("failed_fence_kept",),
+        fixed_in=("2.6.0",),
         constants=transactions(producers=2, faults=2, append_failures=1),
         takes=(
             "append failure/record-lost",
@@ -123,6 +128,7 @@ BUGS = (
         shown_at="3.9",
         fixed_at="4.0.0",
         fix=("newer_epoch_cancels_load",),
+        fixed_in=("4.0.0",),
         constants={"leader_epochs": 1},
         takes=(
             "LeaderAndIsr/elected",
@@ -154,6 +160,7 @@ BUGS = (
         shown_at="4.0.0",
         fixed_at="4.0.1",
         fix=("single_fence_bump",),
+        fixed_in=("4.0.1",),
         constants=transactions(faults=1, timeouts=1),
         takes=(
             "transaction timeout/fence",
@@ -171,6 +178,7 @@ BUGS = (
         shown_at="4.2",
         fixed_at="4.3",
         fix=("rotation_on_fence",),
+        fixed_in=("4.3.0",),
         constants=transactions(
             producers=2, transactions=2, largest_epoch=2, producer_ids=2, faults=1, timeouts=1
         ),
@@ -187,6 +195,7 @@ BUGS = (
         shown_at="4.2",
         fixed_at="4.3",
         fix=("rotation_in_log",),
+        fixed_in=("4.3.0",),
         constants=transactions(
             transactions=2, largest_epoch=2, producer_ids=2, faults=1, failovers=1
         ),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ..releases.features import transaction_version_2
 from ..releases.release import is_between
 from .damage import Damage
 
 CLIENT, BROKER = "client", "broker"
-VERSION_2_SINCE: Final = "4.0.0"
+VERSION_2_SINCE: Final[str] = transaction_version_2.data.since
 """The first release whose transaction.version can be 2."""
 
 

@@ -14,6 +14,7 @@ BUGS = (
         shown_at="2.4",
         fixed_at="2.5",
         fix=("stable_offsets",),
+        fixed_in=("2.5.0",),
         constants={**exactly_once(inputs=2), "own_id": 1},
         takes=(
             "EndTxnResponse/ended",
@@ -34,6 +35,7 @@ BUGS = (
         shown_at="2.4",
         fixed_at="2.5",
         fix=("members_fenced",),
+        fixed_in=("2.5.0",),
         constants=exactly_once(),
         takes=("rebalance/next-generation-alone", "TxnOffsetCommit/append"),
         source="KIP-447, KAFKA-9365, pull request 7897",
@@ -47,6 +49,7 @@ BUGS = (
         shown_at="3.8",
         fixed_at="3.9",
         fix=("offsets_in_place_first",),
+        fixed_in=("3.9.1",),
         constants=exactly_once(inputs=2, generations=1),
         takes=(
             "WriteTxnMarkers/end-transaction",
@@ -87,6 +90,7 @@ BUGS = (
         shown_at="4.3",
         fixed_at="4.4",
         fix=("former_coordinator_silent",),
+        fixed_in=("4.2.2", "4.3.1", "4.4.0"),
         constants={"producer_ids": 1, "offset_records": 2, "refusals": 0, "group_failovers": 1},
         takes=(
             "commit an offset/append",
@@ -96,7 +100,7 @@ BUGS = (
         source="pull request 22444",
         system="group-offsets",
         since="4.0.0",
-        note="Fixed in 4.2.2 and 4.3.1 as well. The offset of a transaction is lost alike.",
+        note="The offset of a transaction is lost alike.",
     ),
     Bug(
         "KAFKA-19163",
@@ -107,6 +111,7 @@ BUGS = (
         shown_at="4.0.0",
         fixed_at="4.0.1",
         fix=("open_transaction_keeps_group",),
+        fixed_in=("4.0.1",),
         constants={"producer_ids": 1, "offset_records": 3, "refusals": 0, "group_failovers": 1},
         takes=(
             "commit an offset in a transaction/append",
@@ -126,6 +131,7 @@ BUGS = (
         shown_at="4.0.0",
         fixed_at="4.0.1",
         fix=("tombstone_ends_open",),
+        fixed_in=("4.0.1",),
         constants={"producer_ids": 1, "offset_records": 3, "refusals": 0, "group_failovers": 1},
         takes=(
             "commit an offset in a transaction/append",

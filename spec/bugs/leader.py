@@ -13,6 +13,7 @@ BUGS = (
         shown_at="3.5",
         fixed_at="3.6",
         fix=("verification",),
+        fixed_in=("3.6.0",),
         constants=transactions(faults=1, expiries=1),
         takes=(
             "batch expires/first-attempt-abortable",
@@ -30,6 +31,7 @@ BUGS = (
         shown_at="3.5",
         fixed_at="3.6",
         fix=("verification",),
+        fixed_in=("3.6.0",),
         constants=transactions(transactions=2, faults=1, expiries=1),
         takes=(
             "batch expires/first-attempt-abortable",
@@ -47,6 +49,7 @@ BUGS = (
         shown_at="4.1",
         fixed_at="4.2",
         fix=("strict_marker_epoch",),
+        fixed_in=("4.2.0",),
         constants=transactions(transactions=2, faults=1, delays=1),
         takes=(
             "marker overtaken/send-again",

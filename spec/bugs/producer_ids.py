@@ -13,6 +13,7 @@ BUGS = (
         shown_at="2.7",
         fixed_at="2.7",
         fix=("block_current_once_written",),
+        fixed_in=("3.0.0",),
         constants={"handlers": 1},
         takes=("session expires/failure", "generateProducerId/id"),
         source="KAFKA-12620, ProducerIdManager.getNewProducerIdBlock",
@@ -28,6 +29,7 @@ BUGS = (
         shown_at="3.5",
         fixed_at="3.6",
         fix=("block_awaited_elsewhere",),
+        fixed_in=("3.6.0",),
         constants={"brokers": 1, "faults": 0},
         takes=(
             "AllocateProducerIdsResponse/clear",

@@ -16,6 +16,7 @@ BUGS = (
         shown_at="3.5",
         fixed_at="3.6",
         fix=("verification",),
+        fixed_in=("3.6.0",),
         constants=transactions(transactions=2),
         takes=("send/counts-as-added", "Produce/append"),
         source="KAFKA-12671; franz-go's EndBeginTxnUnsafe, withdrawn; kcl issue 10",

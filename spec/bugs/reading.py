@@ -20,6 +20,7 @@ BUGS = (
         shown_at="2.4",
         fixed_at="2.5",
         fix=("watermark_read_once",),
+        fixed_in=("2.5.0",),
         constants=_reading(producers=1, entries=2),
         takes=(
             "fetch begins/later-high-watermark",
@@ -37,6 +38,7 @@ BUGS = (
         shown_at="2.1",
         fixed_at="2.3",
         fix=("groups_together",),
+        fixed_in=("2.2.2", "2.3.0"),
         constants=_reading(producers=1, entries=2, segment=1, cleanings=1, leader_changes=1),
         takes=("clean/remove-obsolete", "another leader/rebuild-producer-state"),
         source="KAFKA-8351, pull request 6722",
@@ -51,26 +53,27 @@ BUGS = (
         shown_at="2.8",
         fixed_at="3.0",
         fix=("markers_have_no_key",),
+        fixed_in=("3.0.2", "3.1.2", "3.2.1", "3.3.0"),
         constants=_reading(producers=2, entries=4, cleanings=1, leader_changes=1),
         takes=("clean/remove-obsolete", "another leader/rebuild-producer-state"),
         source="KAFKA-14055, pull request 12390",
         system="reading",
-        note="Mended in 3.0.2, 3.1.2, 3.2.1 and 3.3.0.",
     ),
     Bug(
         "KAFKA-13727",
         "a cleaner that stops within a segment leaves aborted transactions out of its index",
         affected="0.11 to 2.8.1, 3.0.0 and 3.0.1, and 3.1.0",
         property="OnlyCommitted",
-        shown_at="2.8",
-        fixed_at="3.0",
+        shown_at="2.7",
+        fixed_at="2.8",
         fix=("index_of_whole_segments",),
+        fixed_in=("2.8.2", "3.0.2", "3.1.1", "3.2.0"),
         constants=_reading(producers=1, entries=4, transactions=2, partial_cleanings=1),
         takes=("clean in part/cut-index", "next batch/record"),
         source="KAFKA-13727, pull request 11891",
         system="reading",
         on=("markers_have_no_key",),
-        note="Mended in 2.8.2, 3.0.2, 3.1.1 and 3.2.0. The abort marker may be cleaned away before "
+        note="The abort marker may be cleaned away before "
         "its records, too: NoOpenRange breaks after 11 steps with a run of the cleaner and a "
         "change of the leader.",
     ),
@@ -82,6 +85,7 @@ BUGS = (
         shown_at="3.0",
         fixed_at="3.3",
         fix=("delete_horizon",),
+        fixed_in=("3.1.0",),
         constants={"tombstones": 1, "entries": 3, "segment": 2, "cleanings": 2},
         takes=(
             "append a tombstone/of-open-transaction",
@@ -90,8 +94,7 @@ BUGS = (
         ),
         source="KAFKA-4545, KIP-534, pull request 10914",
         system="reading+retention",
-        note="Mended in 3.1.0. Markers go too early, too: MarkerInTime breaks after 12 steps with "
-        "two producers.",
+        note="Markers go too early, too: MarkerInTime breaks after 12 steps with two producers.",
     ),
     Bug(
         "KAFKA-8522",
@@ -101,6 +104,7 @@ BUGS = (
         shown_at="3.0",
         fixed_at="3.3",
         fix=("delete_horizon",),
+        fixed_in=("3.1.0",),
         constants={"segment": 0},
         takes=(
             "clean/remove-obsolete-and-overdue",
@@ -109,6 +113,5 @@ BUGS = (
         ),
         source="KAFKA-8522, KIP-534, pull request 10914",
         system="reading+retention",
-        note="Mended in 3.1.0.",
     ),
 )

@@ -54,7 +54,7 @@ markers_have_no_key = feature(
 )
 index_of_whole_segments = feature(
     "index_of_whole_segments",
-    "3.0",
+    "2.8",
     sentence="A segment that the cleaner has copied keeps its whole transaction index (from 2.8.2 "
     "and 3.0.2). Before, it lost the aborted transactions behind the place where the cleaner "
     "stopped.",

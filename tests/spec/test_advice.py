@@ -122,7 +122,17 @@ def test_a_level_of_a_feature_that_the_brokers_lack_is_noted(
     note = f"--features {feature}: brokers {release} have no such feature. It came with 4.0.0."
     words = ("advise", "--broker", release, "--features", feature)
     assert (f"note: {note}" in " ".join(epochfence(*words).out.split())) is noted
-    assert json.loads(epochfence(*words, "--json", "-").out)["notes"] == [note] * noted
+    notes = json.loads(epochfence(*words, "--json", "-").out)["notes"]
+    assert [each for each in notes if each.startswith("--features")] == [note] * noted
+
+
+def test_what_earlier_patch_releases_have_is_noted() -> None:
+    def notes(broker: str) -> list[str]:
+        return json.loads(epochfence("advise", "--broker", broker, "--json", "-").out)["notes"]
+
+    note = "3.0 is the last patch release; from 3.0.0 on, some have KAFKA-13727, KAFKA-14055, too."
+    assert notes("3.0") == [note]
+    assert notes("3.0.0") == notes("3.0.2") == notes("3.4") == []
 
 
 @pytest.mark.parametrize(

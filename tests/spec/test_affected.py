@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from epochfence.spec.bugs import BUGS, Bug
-from epochfence.spec.bugs.advice import Setting, advice, client_of
+from epochfence.spec.bugs.advice import Setting, advice, client_of, exact
+from epochfence.spec.bugs.bug import version_of
 from epochfence.spec.bugs.findings import FINDINGS
 from epochfence.spec.bugs.hanging import HANGING
 from epochfence.spec.releases.features import RELEASED
@@ -64,6 +66,79 @@ def test_a_bug_s_words_name_the_releases_that_have_it(bug: Bug) -> None:
     has = set(bug.releases)
     assert {line_of(release) for release in has} <= some
     assert {release for release in RELEASED if line_of(release) in whole} <= has
+
+
+KAFKA_S: Final = (
+    ("0.11.0", 3), ("1.0", 2), ("1.1", 1), ("2.0", 1), ("2.1", 1), ("2.2", 2), ("2.3", 1),
+    ("2.4", 1), ("2.5", 1), ("2.6", 3), ("2.7", 2), ("2.8", 2), ("3.0", 2), ("3.1", 2), ("3.2", 3),
+    ("3.3", 2), ("3.4", 1), ("3.5", 2), ("3.6", 2), ("3.7", 2), ("3.8", 1), ("3.9", 2), ("4.0", 2),
+    ("4.1", 2), ("4.2", 2), ("4.3", 1), ("4.4", 0),
+)  # fmt: skip
+"""The lines of Kafka's releases, each with its last patch."""
+PATCHES: Final = [f"{line}.{patch}" for line, last in KAFKA_S for patch in range(last + 1)]
+WITH_FIX: Final = [bug for bug in OF_KAFKA if bug.fixed_in]
+
+
+def is_named(text: str, version: str) -> bool:
+    """Whether `Bug.affected` names a version, to its patch."""
+    releases = re.split(r", with|; | with more|, and every|, without", text)[0]
+    wanted = version_of(version)
+    for match in re.finditer(rf"(before )?({NUMBER})(?: to ({NUMBER})| (and later))?", releases):
+        before, first, last, later = match.groups()
+        low, high = version_of(first), version_of(last or first)
+        if before is not None:
+            if wanted < low:
+                return True
+        elif low <= wanted and (later or wanted[: len(high)] <= high):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("bug", WITH_FIX, ids=[bug.id for bug in WITH_FIX])
+def test_each_patch_release_has_the_fix_or_is_named(bug: Bug) -> None:
+    since = exact(bug.since or RELEASED[0])
+    for version in PATCHES:
+        numbers = version_of(version)
+        if numbers[:2] >= since[:2] and not (version < "1.0.2" and bug.id == "KAFKA-17507"):
+            assert is_named(bug.affected, version) != bug.is_fixed_in(numbers), version
+    assert set(bug.fixed_in) <= {*PATCHES}
+
+
+def test_every_bug_that_a_release_has_fixed_says_in_which() -> None:
+    for bug in OF_KAFKA:
+        is_fixed = bool(bug.releases) and RELEASED[-1] not in bug.releases
+        assert is_fixed == bool(bug.fixed_in), bug.id
+
+
+@pytest.mark.parametrize("bug", WITH_FIX, ids=[bug.id for bug in WITH_FIX])
+def test_the_declared_releases_have_the_fix_of_their_patch(bug: Bug) -> None:
+    for release in RELEASED[RELEASED.index(bug.since or RELEASED[0]) :]:
+        assert (release in bug.releases) != bug.is_fixed_in(exact(release)), release
+
+
+@pytest.mark.parametrize(
+    ("client", "broker", "bug", "is_listed"),
+    [
+        ("4.4", "2.8.1", "KAFKA-13727", True), ("4.4", "2.8.2", "KAFKA-13727", False),
+        ("4.4", "2.8", "KAFKA-13727", False), ("4.4", "3.0.1", "KAFKA-13727", True),
+        ("4.4", "3.1.0", "KAFKA-13727", True), ("4.4", "3.1.1", "KAFKA-13727", False),
+        ("4.4", "3.1.1", "KAFKA-14055", True), ("4.4", "3.1.2", "KAFKA-14055", False),
+        ("4.4", "3.2.0", "KAFKA-14055", True), ("4.4", "3.2.1", "KAFKA-14055", False),
+        ("4.4", "3.0.2", "KAFKA-4545", True), ("4.4", "3.1.0", "KAFKA-4545", False),
+        ("4.4", "2.2.1", "KAFKA-8351", True), ("4.4", "2.2.2", "KAFKA-8351", False),
+        ("4.4", "3.9.0", "KAFKA-17507", True), ("4.4", "3.9.1", "KAFKA-17507", False),
+        ("4.4", "4.2.1", "KAFKA-20634", True), ("4.4", "4.2.2", "KAFKA-20634", False),
+        ("4.4", "4.0.0", "KAFKA-19367", True), ("4.4", "4.0.2", "KAFKA-19367", False),
+        ("3.9.2", "4.4", "KAFKA-18019", True), ("2.4.1", "4.4", "KAFKA-18019", False),
+    ],
+)  # fmt: skip
+def test_advice_is_about_the_patch_release(
+    client: str, broker: str, bug: str, is_listed: bool
+) -> None:
+    found = {item.id: item for item in advice(client_of(f"java-{client}"), broker)}
+    assert (bug in found) == is_listed
+    if bug == "KAFKA-13727" and is_listed and broker == "3.1.0":
+        assert found[bug].remedy == "Upgrade the brokers to 3.1.1 or 3.2.0."
 
 
 def test_a_word_that_names_too_much_or_too_little_is_noticed() -> None:

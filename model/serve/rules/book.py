@@ -516,7 +516,7 @@ RULES: Final = (
         breaks="CountedOnce",
         bug="KIP-447",
         vector="transaction.AddPartitionsToTxn/add",
-        broke=("Kafka's client before 2.5",),
+        broke=("Kafka's client before 2.5", "aiokafka 0.14.0", "kafkajs 2.2.4"),
         steps=(
             Step("append i0"), INIT, INIT._replace(by="b"), POLL._replace(gives="i0"), BEGIN,
             send("a0"), FLUSH, OFFSETS, COMMIT, LEAVE, POLL._replace(by="b", gives=""),
