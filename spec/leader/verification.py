@@ -128,6 +128,9 @@ verified = Table(
             reply=produce_response(Errors.INVALID_PRODUCER_EPOCH),
             send=(append_response(Errors.INVALID_PRODUCER_EPOCH),),
             source="AddPartitionsToTxnManager.AddPartitionsToTxnHandler.onComplete",
+            note="If batches of two epochs wait to be asked about, the leader answers so to the "
+            "older one by itself (AddPartitionsToTxnManager.addTxnData). The coordinator would "
+            "fence it, too: it gave the newer epoch.",
         ),
         Row(
             "abortable-unknown",

@@ -678,3 +678,32 @@ def test_version_2_relays_the_coordinators_error_without_verification(
         [Operation("Produce", fields, 0, 1, answer)], Settings(protocol="4.4", verification=False)
     )
     assert (found.finding is Finding.EXPLAINED) == explained
+
+
+@pytest.mark.parametrize(("release", "explained"), [("3.5", False), ("3.6", True), ("4.4", True)])
+def test_of_two_epochs_that_wait_to_be_verified_the_older_is_fenced(
+    release: str, explained: bool, tmp_path: Path
+) -> None:
+    """AddPartitionsToTxnManager.addTxnData: no batch of the newer epoch is in the log yet."""
+    mine, theirs = ({"producer_id": 7, "producer_epoch": epoch} for epoch in (0, 2))
+    init = {"request": "InitProducerId", "transactional_id": "t", "transaction_timeout_ms": 60_000}
+    add = {"request": "AddPartitionsToTxn", "transactional_id": "t", "partitions": ["orders-0"]}
+    batch = {"request": "Produce", "partition": "orders-0", "base_sequence": 0, "count": 1,
+             "transactional": True}  # fmt: skip
+    fine = {"error": "NONE"}
+    lines = [
+        {**init, "start": 0, "end": 5, "response": {**fine, **mine}},
+        {**add, **mine, "start": 6, "end": 8, "response": fine},
+        {**batch, **mine, "start": 9, "end": 40, "response": {"error": "INVALID_PRODUCER_EPOCH"}},
+        {**init, "start": 10, "end": 14, "response": {"error": "CONCURRENT_TRANSACTIONS"}},
+        {**init, "start": 18, "end": 22, "response": {**fine, **theirs}},
+        {**add, **theirs, "start": 24, "end": 26, "response": fine},
+        {**batch, **theirs, "start": 28, "end": 44, "response": {"error": "NOT_ENOUGH_REPLICAS"}},
+    ]
+    if not explained:  # nobody is asked, and no marker of another epoch comes
+        lines = lines[:3]
+    file = tmp_path / "history.jsonl"
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    judged = CliRunner().invoke(app, ["judge", str(file), "--protocol", release])
+    assert judged.exit_code == (0 if explained else 12), judged.output
+    assert ("not INVALID_PRODUCER_EPOCH" in judged.output) is not explained
