@@ -1,20 +1,8 @@
 """Shipped systems, each without the row that keeps one of the rules for clients."""
 
-from epochfence.language import Change
-from epochfence.spec.systems import shipped
+from epochfence.model.serve.rules.book import system_without
 
-end_behind_batches = shipped("transactions") + Change(
-    "end-behind-batches", "The client ends a transaction ahead of its batches."
-).table("producer.commitTransaction").without("wait-for-batches")
-
-find_the_coordinator_again = shipped("transactions") + Change(
-    "find-the-coordinator-again", "The client takes a coordinator that loads for an error."
-).table("producer.EndTxnResponse").without("retry")
-
-same_batch_again = shipped("idempotence") + Change(
-    "same-batch-again", "The client gives a repeated batch another sequence."
-).table("producer.drain").without("again")
-
-filter_by_ranges = shipped("reading") + Change(
-    "filter-by-ranges", "The reader delivers the records of aborted transactions."
-).table("fetcher.next batch").without("aborted-batch")
+end_behind_batches = system_without("end-behind-batches")
+find_the_coordinator_again = system_without("find-the-coordinator-again")
+same_batch_again = system_without("same-batch-again")
+filter_by_ranges = system_without("filter-by-ranges")

@@ -12,7 +12,7 @@ from enum import Enum
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from ....language import Change, Instance, instantiate
+from ....language import Change, Instance, System, instantiate
 from ....language.instances.instance import ending_anywhere
 from ....spec.bugs import bug_of
 from ....spec.bugs.bug import idempotence, transactions
@@ -71,14 +71,16 @@ class Without(NamedTuple):
     constants: Mapping[str, int]
     release: str = "4.3"
 
+    @property
+    def declared(self) -> System:
+        """The system without the row."""
+        table, _, row = self.row.rpartition("/")
+        return shipped(self.system) + Change("without-a-rule").table(table).without(row)
+
     def instance(self, broken: str) -> Instance:
         """The run, with the property that it breaks."""
-        table, _, row = self.row.rpartition("/")
-        change = Change("without-a-rule").table(table).without(row)
         return ending_anywhere(
-            instantiate(
-                shipped(self.system) + change, self.release, self.constants, properties=[broken]
-            )
+            instantiate(self.declared, self.release, self.constants, properties=[broken])
         )
 
 
@@ -535,6 +537,15 @@ RULES: Final = (
     ),
 )  # fmt: skip
 """All rules, in the order of their numbers, from 1 on."""
+
+
+def system_without(rule_id: str) -> System:
+    """The system in which a client lacks the row that keeps this rule. Raises ValueError if the
+    rule has no such row."""
+    for rule in RULES:
+        if rule.id == rule_id and rule.without is not None:
+            return rule.without.declared
+    raise ValueError(f"no row is known without which {rule_id} breaks a property")
 
 
 def number_of(rule: Rule) -> int:

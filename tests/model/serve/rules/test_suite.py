@@ -15,7 +15,7 @@ from epochfence.checker.check import check
 from epochfence.checker.verdict.result import Verdict as Checked
 from epochfence.model.client.producer import TABLES
 from epochfence.model.serve.faults.faults import fault_of
-from epochfence.model.serve.rules.book import RULES, Rule
+from epochfence.model.serve.rules.book import RULES, Rule, system_without
 from epochfence.model.serve.rules.checks import CHECKS, broken
 from epochfence.model.serve.rules.program import HungError, Program
 from epochfence.model.serve.rules.suite import Verdict, to_junit, tried
@@ -84,6 +84,11 @@ def test_the_property_breaks_without_the_row(rule: Rule) -> None:
     assert result.trace is not None
     steps = len(result.trace.steps)
     assert f"{rule.breaks} doesn't hold after {steps} steps" in " ".join(shown.out.split())
+
+
+def test_a_rule_without_such_a_row_has_no_system() -> None:
+    with pytest.raises(ValueError, match="no row is known without which keep-the-order breaks"):
+        system_without("keep-the-order")
 
 
 @pytest.mark.slow(5)
