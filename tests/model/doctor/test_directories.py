@@ -281,6 +281,23 @@ def test_a_transaction_log_that_is_not_all_here_leaves_doubt(tmp_path: Path) -> 
     assert "isn't all here" in found.cases[0].facts[-1]
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(b"\x00\x00\x00\x01t", b"\x00\x63later"), (b"\x00\x63\x00\x01t", b"\x00\x00later")],
+    ids=["value", "key"],
+)
+def test_records_of_an_unknown_version_leave_doubt(
+    key: bytes, value: bytes, tmp_path: Path
+) -> None:
+    """A newer broker has written them: what they say of a transaction isn't guessed."""
+    late_batch(broker := Broker(tmp_path))
+    broker.transactions.add((Record(offset_delta=0, key=key, value=value),), 0, 0, Flag(0), -1)
+    written(broker)
+    found = found_in(tmp_path)
+    assert found.verdict is UNKNOWN, list(lines(found))
+    assert any("version 99" in line for line in lines(found)), list(lines(found))
+
+
 def test_the_command_s_exit_code_and_json(tmp_path: Path) -> None:
     late_batch(broker := Broker(tmp_path / "data"))
     written(broker)
