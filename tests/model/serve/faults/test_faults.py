@@ -268,7 +268,7 @@ def test_a_group_that_loses_its_members() -> None:
         message = member.poll(TIMEOUT_S)
         assert message is not None
         with pytest.raises(KafkaException) as raised:
-            member.commit(message, asynchronous=False)
+            member.commit(message=message, asynchronous=False)
         assert raised.value.args[0].name() == "UNKNOWN_MEMBER_ID"
         member.close()
         fired, idle = server.faults.all.values()
