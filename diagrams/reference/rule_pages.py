@@ -92,7 +92,14 @@ def _shown(rule: Rule) -> str:
             f"Breaks {rule.breaks}, if the system {rule.without.system} has no row "
             f"`{rule.without.row}`. This prints the shortest run: `{rule.command}`."
         )
-    return "No small run of the checker breaks a property without its row."
+    assert rule.harmless is not None
+    given = {name: n for name, n in rule.harmless.constants.items() if n}
+    constants = ", ".join(f"{name}={n}" for name, n in given.items())
+    return (
+        f"No run that was tried breaks a property: without the row `{rule.harmless.row}` all of "
+        f"them hold in the system {rule.harmless.system} at {rule.harmless.release}, with "
+        f"{constants}."
+    )
 
 
 def _calls(steps: tuple[Step, ...]) -> str:

@@ -77,10 +77,11 @@ class Without(NamedTuple):
         table, _, row = self.row.rpartition("/")
         return shipped(self.system) + Change("without-a-rule").table(table).without(row)
 
-    def instance(self, broken: str) -> Instance:
-        """The run, with the property that it breaks."""
+    def instance(self, *properties: str) -> Instance:
+        """The run, with these properties, or all."""
+        wanted = list(properties) or None
         return ending_anywhere(
-            instantiate(self.declared, self.release, self.constants, properties=[broken])
+            instantiate(self.declared, self.release, self.constants, properties=wanted)
         )
 
 
@@ -89,7 +90,8 @@ class Rule:
     """A rule, and how a client is tried on it.
 
     Without the rule, the run of `bug` (of the gallery) breaks the property `breaks`; or that of
-    `without`, the tables without one row. A rule that has neither names no property. `rows` are
+    `without`, the tables without one row. A rule that has neither names no property: `harmless` is
+    a run without its row in which every property holds. `rows` are
     those of Kafka's client that keep the rule, `vector` is the broker's row that the rule relies
     on: its vectors are in the files of `epochfence vectors`. `broke` are released clients that
     broke it.
@@ -108,6 +110,7 @@ class Rule:
     breaks: str = ""
     bug: str = ""
     without: Without | None = None
+    harmless: Without | None = None
     broke: tuple[str, ...] = ()
     release: str = NEWEST
     steps: tuple[Step, ...] = ()
@@ -195,6 +198,10 @@ RULES: Final = (
         why="The application is told that the whole transaction is committed, and a part is lost.",
         rows=("producer.ProduceResponse/abortable-not-adjusted",),
         source="TransactionManager.handleFailedBatch",
+        harmless=Without(
+            "producer.ProduceResponse/abortable-not-adjusted", "transactions",
+            transactions(transactions=2, faults=2, losses=1, expiries=1),
+        ),
         vector="transaction.EndTxn/prepare",
         broke=("aiokafka 0.14.0", "franz-go 1.22.3", "kafkajs 2.2.4"),
         steps=(
@@ -295,6 +302,10 @@ RULES: Final = (
         why="Without the wait, each transaction fails that follows another one at once.",
         rows=("producer.AddPartitionsToTxnResponse/retry-soon",),
         source="TransactionManager.AddPartitionsToTxnHandler.maybeOverrideRetryBackoffMs",
+        harmless=Without(
+            "producer.AddPartitionsToTxnResponse/retry-soon", "transactions",
+            transactions(transactions=2, faults=1, losses=1), "3.9",
+        ),
         vector="transaction.AddPartitionsToTxn/prepared",
         release="3.9",
         steps=(INIT, BEGIN, send("t0"), FLUSH, COMMIT, BEGIN, send("t1"), FLUSH, COMMIT),
@@ -329,6 +340,10 @@ RULES: Final = (
         why="A leader refuses a new epoch in mid-sequence, or takes a new batch for an old one.",
         rows=("producer.drain/new-epoch",),
         source="TransactionManager.maybeUpdateProducerIdAndEpoch",
+        harmless=Without(
+            "producer.drain/new-epoch", "idempotence",
+            {**idempotence(losses=1, refusals=1), "partitions": 2},
+        ),
         vector="partition.Produce/new-epoch-mid-sequence",
         broke=("Kafka's client before 2.7.1 (KAFKA-12152)",),
         steps=(
@@ -363,6 +378,10 @@ RULES: Final = (
         "can't go on, though each transaction was ended as it should be.",
         rows=("producer.ProduceResponse/abortable-adjusted",),
         source="TransactionManager.adjustSequencesDueToFailedBatch",
+        harmless=Without(
+            "producer.ProduceResponse/abortable-adjusted", "transactions",
+            transactions(transactions=2, faults=2, expiries=1),
+        ),
         vector="partition.Produce/out-of-order",
         broke=("librdkafka 2.16.1", "aiokafka 0.14.0", "kafka-python 3.0.12"),
         steps=(

@@ -68,6 +68,7 @@ def test_a_rule_names_what_is_there(rule: Rule) -> None:
     for fault in rule.faults:
         fault_of(dict(fault), name="one")
     assert bool(rule.breaks) == bool(rule.bug or rule.without)
+    assert bool(rule.breaks) != bool(rule.harmless)
     if rule.bug:
         assert bug_of(rule.bug).property == rule.breaks
 
@@ -84,6 +85,14 @@ def test_the_property_breaks_without_the_row(rule: Rule) -> None:
     assert result.trace is not None
     steps = len(result.trace.steps)
     assert f"{rule.breaks} doesn't hold after {steps} steps" in " ".join(shown.out.split())
+
+
+@pytest.mark.long
+@pytest.mark.slow(10)
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.harmless], ids=lambda r: r.id)
+def test_nothing_breaks_in_the_run_that_was_tried(rule: Rule) -> None:
+    assert rule.harmless is not None
+    assert check(rule.harmless.instance()).verdict is Checked.HOLDS
 
 
 def test_a_rule_without_such_a_row_has_no_system() -> None:
