@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from ...junit import xml_text
+from ...junit import end
 from ...language import Instance
 from ..trace.chart.chart import chart_of
 from ..trace.chart.text import to_lines
@@ -29,17 +29,15 @@ def to_junit(instance: Instance, result: Covered) -> bytes:
     ended = ENDED if isinstance(result, Result) else NOT_BROKEN
     verdicts = {item.broken or DEADLOCK: item.verdict for item in result.counterexamples}
     suite = ElementTree.Element("testsuite", name=named(result))
-    found = {"failures": 0, "errors": 0, "skipped": 0}
 
     def case(name: str, tag: str = "", message: str = "", text: str = "") -> None:
-        of = ElementTree.SubElement(suite, "testcase", classname=result.system, name=xml_text(name))
+        of = ElementTree.SubElement(suite, "testcase", classname=result.system, name=name)
         of.set("time", "0")
         if tag:
-            told = ElementTree.SubElement(of, tag, message=xml_text(message))
-            told.text = xml_text(text) or None
+            told = ElementTree.SubElement(of, tag, message=message)
+            told.text = text or None
             if tag != "skipped":  # some readers ask for a type
                 told.set("type", verdicts.get(name, result.verdict).name)
-            found["skipped" if tag == "skipped" else f"{tag}s"] += 1
 
     for item in (item for item in result.properties if item.name != DEADLOCK):
         sentence = sentences.get(item.name, "")
@@ -56,9 +54,7 @@ def to_junit(instance: Instance, result: Covered) -> bytes:
         case(DEADLOCK, "failure", NO_ROW, _chart(result, ""))
     elif open_ended:
         case("an end of the run", "error", result.reason)
-    suite.set("tests", str(len(suite)))
-    for name, count in found.items():
-        suite.set(name, str(count))
+    end(suite)
     suite.set("time", f"{result.seconds + result.compile_seconds:.3f}")
     root = ElementTree.Element("testsuites")
     root.append(suite)
