@@ -165,7 +165,7 @@ class KafkaFaults:
 
         release = self.server.cluster.protocol
         try:
-            schedule = schedule_in(Path(trace).read_bytes(), release, by_clock=False)
+            _, schedule = schedule_in(Path(trace).read_bytes(), release, by_clock=False)
         except ValueError as error:
             raise ValueError(f"{trace}: {error}") from None
         for given in schedule.faults:

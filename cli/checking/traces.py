@@ -165,24 +165,23 @@ def taken(
         return system, instance, run(instance, found)
 
 
-def scheduled(file: Path, *, by_clock: bool) -> tuple[Instance, Outcome, Schedule]:
-    """A replayed trace and its schedule of faults; exits with one line if it can't be scheduled."""
-    _, instance, outcome = taken(file)
-    from ...checker.trace.chart.chart import chart_of
-    from ...checker.trace.schedule.schedule import NoScheduleError, schedule_of
-
-    assert outcome.trace is not None
+def scheduled(file: Path, protocol: str | None = None, *, by_clock: bool) -> tuple[str, Schedule]:
+    """As `schedule_in`, of a file; exits with a one-line error."""
+    announce_wait(file)
     try:
-        return instance, outcome, schedule_of(chart_of(outcome.trace), by_clock=by_clock)
-    except NoScheduleError as error:
+        return schedule_in(file.read_bytes(), protocol, by_clock=by_clock)
+    except OSError as error:
+        fail(f"can't read {file}: {error.strerror}")
+    except ValueError as error:
         fail(f"{file}: {error}")
 
 
 def schedule_in(
     data: bytes, protocol: str | None, *, by_clock: bool, only_shipped: bool = False
-) -> Schedule:
-    """The schedule of a trace (ITF) of this release, or of any. Raises ValueError with a sentence.
-    With `only_shipped` it runs no file that the trace names as its system.
+) -> tuple[str, Schedule]:
+    """The release of a trace (ITF) and its schedule of faults. Raises ValueError with a sentence if
+    there is none, or if the trace isn't one of `protocol`. With `only_shipped` it runs no file that
+    the trace names as its system.
     """
     try:
         from ...checker.trace.chart.chart import chart_of
@@ -204,7 +203,7 @@ def schedule_in(
     except (TraceError, DeclarationError) as error:
         raise ValueError(str(error)) from None
     assert outcome.trace is not None
-    return schedule_of(chart_of(outcome.trace), by_clock=by_clock)
+    return of.protocol, schedule_of(chart_of(outcome.trace), by_clock=by_clock)
 
 
 def run_of(system: System, name: str, protocol: str | None, file: Path) -> tuple[Instance, Trace]:

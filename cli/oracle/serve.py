@@ -318,10 +318,7 @@ def serve(cluster: ClusterOptions, wanted: FaultOptions, suite: RuleOptions) -> 
         release, schedule = _of_bug(str(wanted.script))
         protocol, wanted = protocol or release, replace(wanted, script=None)
     if trace is not None:
-        instance, _, schedule = scheduled(trace, by_clock=False)
-        if protocol not in (None, instance.protocol):
-            fail(f"{trace} is a trace of release {instance.protocol}, not {protocol}")
-        protocol = instance.protocol
+        protocol, schedule = scheduled(trace, protocol, by_clock=False)
     protocol = protocol or NEWEST
     if protocol not in RELEASED:
         fail(f"{protocol}: unknown release: {one_of(protocol, RELEASED)}")
@@ -410,7 +407,7 @@ def _run(
     what: str,
     wanted: FaultOptions,
     schedule: Schedule | None,
-    replayed: Callable[[bytes], Schedule],
+    replayed: Callable[[bytes], tuple[str, Schedule]],
 ) -> None:
     """Serves until a signal or the time limit, then prints the faults' outcomes. The control port
     reads traces by `replayed`."""

@@ -69,7 +69,10 @@ class Control:
     `schedule` reads a counterexample (ITF), or raises ValueError. Raises CantListenError."""
 
     def __init__(
-        self, server: Served, port: int = 0, schedule: Callable[[bytes], Schedule] | None = None
+        self,
+        server: Served,
+        port: int = 0,
+        schedule: Callable[[bytes], tuple[str, Schedule]] | None = None,
     ) -> None:
         self._kafka = server
         self._schedule = schedule
@@ -180,7 +183,7 @@ class Control:
         if self._schedule is None:
             raise HTTPException(404, "this port replays no traces")
         try:
-            schedule = await asyncio.to_thread(self._schedule, trace)
+            _, schedule = await asyncio.to_thread(self._schedule, trace)
         except ValueError as error:
             raise HTTPException(400, str(error)) from None
         added = [self._kafka.faults.add(dict(given)) for given in schedule.faults]
