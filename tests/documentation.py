@@ -31,6 +31,7 @@ from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.cli import app
 from epochfence.diagrams.drawing.decision_table import decision_table
 from epochfence.diagrams.drawing.graph import span
+from epochfence.diagrams.reference.sections import FENCE
 from epochfence.language import Protocols, System, Table, instantiate
 from epochfence.language.instances.instance import ending_anywhere
 from epochfence.model.doctor.causes import CAUSES
@@ -137,7 +138,6 @@ AUTHORIZATION = shipped("authorization")
 
 # Commands ----------------------------------------------------------------------------------------
 
-FENCE = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"epochfence ([\w./=-]+( |$))+(?<! -)")  # nothing for a shell, no `-` as a file
 EXIT = re.compile(r"\s+# exit (?P<code>\d+)$")
 ON_SPARK = "--engine spark"

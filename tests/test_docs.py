@@ -15,13 +15,13 @@ from epochfence import language
 from epochfence.checker.check import check
 from epochfence.checker.named_systems import load_system
 from epochfence.checker.verdict.result import Verdict
+from epochfence.diagrams.reference.sections import FENCE
 from epochfence.language import instantiate
 from epochfence.spec.delivery.cells import every_cell
 from epochfence.tests import house
 from epochfence.tests.documentation import (
     BLOCKS,
     EXAMPLE,
-    FENCE,
     IN_PARTS,
     MEASURED,
     MEASURED_ON,

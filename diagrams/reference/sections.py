@@ -17,7 +17,9 @@ from markdown.extensions.toc import slugify, unique
 LARGEST = 350
 """A section of more lines is cut again: at its own headings, or between the rows of its table."""
 
-_FENCE = re.compile(r"^```[^\n]*\n.*?^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+"""A fenced block of Markdown."""
+
 _HEADING = re.compile(r"^(?P<marks>#{2,6}) (?P<title>.+)$", re.MULTILINE)
 _ROW = re.compile(r"^\*\*(?P<number>\d+)\. ", re.MULTILINE)
 _LINK = re.compile(r"(?P<before>\]\(|^\[[^\]\n]+\]: )(?P<target>[^)\s]+)", re.MULTILINE)
@@ -97,7 +99,7 @@ def _headings(text: str) -> list[_Heading]:
 
 def _hidden(text: str) -> str:
     """The text with its fenced blocks blank."""
-    return _FENCE.sub(lambda fence: re.sub(r"[^\n]", " ", fence[0]), text)
+    return FENCE.sub(lambda fence: re.sub(r"[^\n]", " ", fence[0]), text)
 
 
 def _plain(title: str) -> str:
@@ -260,7 +262,7 @@ def _mended(text: str, old: str, new: str, places: Mapping[tuple[str, str], str]
 
     rest: list[str] = []
     at = 0
-    for fence in _FENCE.finditer(text):
+    for fence in FENCE.finditer(text):
         rest += [_LINK.sub(mend, text[at : fence.start()]), fence[0]]
         at = fence.end()
     return "".join([*rest, _LINK.sub(mend, text[at:])])
