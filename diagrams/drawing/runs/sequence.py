@@ -21,6 +21,9 @@ ARROW = 24
 """Points for an arrow above its text."""
 LETTERS = 34
 """Letters of a line beside a lane: so many of this print are as wide as from lane to lane."""
+MANY, NARROW, FEWER_LETTERS = 5, 195, 27
+"""With so many lanes, and if the messages' names are short enough, they are closer to each other,
+and print can be read on a page of 815 points."""
 
 
 def to_svg(chart: Chart, title: str, why: tuple[str, ...] = (), logs: Logs = ()) -> bytes:
@@ -31,14 +34,22 @@ def to_svg(chart: Chart, title: str, why: tuple[str, ...] = (), logs: Logs = ())
 
 class _Svg(Canvas):
     def __init__(self, chart: Chart, logs: Logs) -> None:
-        width = MARGIN + LANE * len(chart.lanes)
-        super().__init__(max(width, width_of(logs)) if logs else width)
         self.chart = chart
         self.logs = logs
-        self.places = {lane: MARGIN + at * LANE for at, lane in enumerate(chart.lanes)}
+        self.is_narrow = len(chart.lanes) >= MANY and self._are_short(NARROW)
+        self.lane = NARROW if self.is_narrow else LANE
+        width = MARGIN + self.lane * len(chart.lanes)
+        super().__init__(max(width, width_of(logs)) if logs else width)
+        self.places = {lane: MARGIN + at * self.lane for at, lane in enumerate(chart.lanes)}
         self.harmful = chart.harmful
         self.steps: dict[int, int] = {}
         """The place of each step, in points from the top."""
+
+    def _are_short(self, lane: int) -> bool:
+        """Whether the text above each arrow fits between two lanes of this distance."""
+        arrows = [step.took for step in self.chart.steps if step.took is not None]
+        labels = [line for arrow in arrows for line in self._label(arrow, lane - 48)]
+        return all(points(line) < lane for line in labels)
 
     def drawn(self, title: str, why: tuple[str, ...]) -> bytes:
         if why and self.harmful is None:
@@ -95,7 +106,7 @@ class _Svg(Canvas):
         took = step.took
         if took is not None and took.source != step.lane:
             source = self.places[took.source]
-            label = self._label(took, LANE - 48)
+            label = self._label(took, self.lane - 48)
             y += ARROW + SPACING * (len(label) - 1)
             self._arrow(took, source, here, y, label)
         else:
@@ -114,7 +125,7 @@ class _Svg(Canvas):
         if took is not None and self.places[took.source] > here:
             y += SPACING  # the text is where the arrow comes from
         y += 4 - SPACING
-        for line, style in _beside(step):
+        for line, style in _beside(step, FEWER_LETTERS if self.is_narrow else LETTERS):
             y += SPACING
             self.text((here + 10, y), line, **style)
         return y + GAP
@@ -147,12 +158,12 @@ class _Svg(Canvas):
         else:
             ElementTree.SubElement(self.root, "polygon", points=points, fill=colour)
         # Beside the sender, so that no lane between the two crosses the text.
-        middle = source + min(LANE, abs(target - source)) // 2 * way
+        middle = source + min(self.lane, abs(target - source)) // 2 * way
         for above, line in enumerate(reversed(label)):
             self.text((middle, y - 5 - above * SPACING), line, fill=colour, anchor="middle")
 
     def _lane(self, x: int, y: int, name: str) -> None:
-        width = max(90, 8 * len(name) + 16)
+        width = min(max(90, 8 * len(name) + 16), self.lane - 8)
         self.box((x - width // 2, y), (width, HEAD), round=6)
         self.text((x, y + HEAD // 2 + 5), name, anchor="middle", size=SIZE + 1, weight="bold")
 
@@ -196,26 +207,26 @@ class _Style(TypedDict, total=False):
     style: str
 
 
-def _beside(step: ChartStep) -> Iterator[tuple[str, _Style]]:
+def _beside(step: ChartStep, letters: int = LETTERS) -> Iterator[tuple[str, _Style]]:
     """The lines beside a lane: the event, its row, and the new value of each field."""
     inside = f"({step.detail})" if step.detail else ""
     if step.took is None:
-        for line in _wrapped(f"{step.event}{inside}", LETTERS):
+        for line in _wrapped(f"{step.event}{inside}", letters):
             yield line, {"weight": "bold"}
-    for line in _wrapped(step.row, LETTERS):
+    for line in _wrapped(step.row, letters):
         yield line, {"style": "italic"}
     for change in step.changes:
         where, _, value = change.partition(": ")
         now = value.rpartition(" → ")[2]
         sign = ":" if now == value else " →"
-        for line in _wrapped(f"{where}{sign} {now}", LETTERS):
+        for line in _wrapped(f"{where}{sign} {now}", letters):
             yield line, {"fill": LINE}
 
 
 def _wrapped(text: str, width: int) -> list[str]:
     """The text in lines; a word that is longer than a line is broken between its parts."""
     words = (
-        re.sub(r"(?<=[.\]])(?=\w|\[)", " \0", word) if len(word) > width - 4 else word
+        re.sub(r"(?<=[.\](])(?=\w|\[)", " \0", word) if len(word) > width - 4 else word
         for word in text.split()
     )
     lines = textwrap.wrap(" ".join(words), width, subsequent_indent="  ", break_on_hyphens=False)

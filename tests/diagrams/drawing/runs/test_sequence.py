@@ -86,16 +86,11 @@ def test_each_step_and_each_message_is_drawn(name: str, seed: int) -> None:
     assert arrows == sum(step.took is not None for step in chart.steps)
 
 
-# Five lifelines: the site keeps the chart's width, and moves it sideways (docs/tables.css).
-SIDEWAYS = {"tour-streams.svg": 1310}
-
-
 @pytest.mark.parametrize("picture", CHARTS, ids=lambda picture: picture.name)
 def test_a_chart_of_the_docs_can_be_read_at_the_width_of_a_page(
     picture: Path, browser: Any
 ) -> None:
-    width = SIDEWAYS.get(picture.name, PAGE_WIDTH)
-    least, over, _, _ = measured(browser, picture.read_text(encoding="utf-8"), width)
+    least, over, _, _ = measured(browser, picture.read_text(encoding="utf-8"), PAGE_WIDTH)
     assert least >= LEAST_PRINT
     assert over == []
 
