@@ -11,6 +11,7 @@ import tomllib
 import zipfile
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
@@ -184,6 +185,81 @@ def test_each_image_runs_the_command_as_a_user_without_rights() -> None:
         assert "ENV PATH=/opt/epochfence/bin:$PATH" in image
         assert re.search(r"^USER [1-9]\d*:[1-9]\d*$", image, re.MULTILINE)
     assert ("openjdk-17" in images[0], "openjdk" in images[1]) == (True, False)
+
+
+IMAGE = re.compile(
+    r"^FROM (?P<base>\S+) AS (?P<name>[\w-]+)\n(?P<steps>(?:(?!FROM ).*\n?)*)", re.MULTILINE
+)
+
+
+def built(image: str, root: Path) -> dict[str, str]:
+    """Takes the steps of an image, and of those that it needs, in a folder that stands for the root
+    of its files; the environment that it sets."""
+    images = {found["name"]: found for found in IMAGE.finditer(DOCKERFILE)}
+    base = images[image]["base"]
+    environment = built(base, root) if base in images else {}
+    here = root
+    for line in filter(None, images[image]["steps"].splitlines()):
+        step, _, rest = line.partition(" ")
+        rest = rest.replace("/opt/", f"{root}/opt/")
+        if step == "WORKDIR":
+            here = root / rest.lstrip("/")
+            here.mkdir(parents=True, exist_ok=True)
+        elif step == "COPY" and rest.startswith("--from="):
+            stage, source, target = rest.split()
+            built(stage.removeprefix("--from="), root)
+            assert source == target
+        elif step == "COPY":
+            *patterns, target = rest.split()
+            for source in (found for pattern in patterns for found in ROOT.glob(pattern)):
+                to = here / target
+                shutil.copytree(source, to) if source.is_dir() else shutil.copy2(source, to)
+        elif step == "RUN":
+            programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+            # What pip has downloaded before is as good.
+            command = rest.replace(" --no-cache-dir", "")
+            run("sh", "-c", command, cwd=here, PATH=programs)
+        elif step == "ENV":
+            environment |= dict(each.split("=", 1) for each in rest.split())
+        else:
+            assert step in ("USER", "ENTRYPOINT")
+    return environment
+
+
+def can_run(program: Path, uid: int) -> bool:
+    """Whether this process may start the program as another user, who may start it as well."""
+    try:
+        return subprocess.run((program, "-c", ""), user=uid).returncode == 0
+    except PermissionError:
+        return False
+
+
+@pytest.mark.long
+def test_the_steps_of_the_image_make_a_command_that_runs() -> None:
+    """In an empty folder, by its entry point; as its user, where the system's Python allows it."""
+    # Not in a folder of pytest, where other users may not look.
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        root.chmod(0o755)
+        environment = built("plain", root)
+        (uid,) = set(re.findall(r"^USER (\d+):", DOCKERFILE, re.MULTILINE))
+        user = int(uid) if can_run(root / "opt/epochfence/bin/python", int(uid)) else None
+        home = root / environment["HOME"].lstrip("/")
+        home.mkdir()
+        home.chmod(0o777)
+        for command, shown in (
+            ("check coordinators --bounds small", "HOLDS"),
+            ("serve --port 0 --seconds 1", "bootstrap.servers=127.0.0.1:"),
+        ):
+            done = subprocess.run(
+                ("/usr/bin/env", "epochfence", *command.split()),
+                cwd=root / "data",
+                env={"PATH": environment["PATH"].replace("$PATH", "/bin"), "HOME": str(home)},
+                user=user,
+                capture_output=True,
+                text=True,
+            )
+            assert (done.returncode, shown in done.stdout) == (0, True), done.stdout + done.stderr
 
 
 def test_a_check_needs_no_more_than_its_extra() -> None:
