@@ -270,3 +270,13 @@ def test_a_port_that_is_taken() -> None:
         second = Server("4.3", port=server.brokers.addresses[0][1])
         with pytest.raises(CantListenError, match="in use"):
             second.__enter__()
+
+
+def test_a_control_port_that_is_taken_is_one_line_and_nothing_runs() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = ["serve", "--port", "0", "--seconds", "0", "--control", port]
+        done = CliRunner().invoke(app, command)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"can't listen on 127.0.0.1:{port}" in done.stderr
+    assert done.stderr.count("\n") == 1
