@@ -13,13 +13,13 @@ from pathlib import Path
 from epochfence.diagrams.pages import pages
 from epochfence.diagrams.reference import affected, error_pages, rule_pages
 from epochfence.spec.systems import SHIPPED, shipped
-from epochfence.tests import house
+from epochfence.tests import house, speed
 from epochfence.tests.model.serve import apis_page
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 DIGESTS = ROOT / "tests" / "generated.sha256"
-TRACKED = ("diagrams/transactions-transaction.svg",)
+TRACKED = ("diagrams/transactions-transaction.svg", speed.PICTURE)
 """The drawings that README shows: the repository has these too."""
 
 
@@ -33,6 +33,7 @@ def generated() -> dict[str, bytes]:
         **affected.pages(),
         house.PAGE: house.page().encode(),
         house.PICTURE: house.picture(),
+        speed.PICTURE: speed.picture(),
         apis_page.PAGE: apis_page.page().encode(),
     }
 

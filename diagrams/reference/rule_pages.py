@@ -55,8 +55,8 @@ reports.
 def pages() -> dict[str, bytes]:
     """The generated files by their path in the documentation's folder."""
     table = "".join(
-        f"| [{number_of(rule)}](#{rule.id}) | {rule.text.partition('. ')[0].rstrip('.')} | "
-        f"{rule.breaks or '–'} |\n"
+        f"| [{number_of(rule)}](#{number_of(rule)}-{rule.id}) | "
+        f"{rule.text.partition('. ')[0].rstrip('.')} | {rule.breaks or '–'} |\n"
         for rule in RULES
     )
     text = _HEAD + table + "".join("\n" + "\n".join(_lines(rule)) for rule in RULES)
@@ -65,7 +65,6 @@ def pages() -> dict[str, bytes]:
 
 
 def _lines(rule: Rule) -> Iterator[str]:
-    yield f'<a id="{rule.id}"></a>\n'
     yield f"## {number_of(rule)}. {rule.id}\n"
     yield f"{rule.text}\n"
     yield f"**Otherwise:** {rule.why}\n"

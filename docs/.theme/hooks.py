@@ -27,6 +27,7 @@ LONG = (
     "performance.md",
     "proofs.md",
     "protocol.md",
+    "rules.md",
     "semantics.md",
     "systems.md",
     "tour.md",
