@@ -141,6 +141,32 @@ def test_no_lane_crosses_the_label_of_an_arrow() -> None:
     assert not [x for x in lanes if label.left <= x <= label.right]
 
 
+def test_the_legend_tells_of_the_marks_that_are_there() -> None:
+    late, lost = Arrow("Produce", (), "a", "b", 1, 3), Arrow("Produce", (), "a", "b", 1, 2, "lost")
+    again = Arrow("Produce", (), "a", "b", 1, 2, again=True)
+    of = {"delayed: other steps came between": late, "lost or refused": lost, "taken again": again}
+    meanings = {*of, "the harmful step"}
+    for harmful, arrows in ((None, ()), (2, ()), *((None, (meaning,)) for meaning in of)):
+        took = [of[meaning] for meaning in arrows] or [None]
+        sent = ChartStep(1, "a", "send", "", "row", (), None, ())
+        taken = [ChartStep(2, "b", "", "", "row", (), arrow, ()) for arrow in took]
+        chart = Chart(("a", "b"), (sent, *taken), (), harmful=harmful)
+        shown = {box.text for box in texts(ElementTree.fromstring(to_svg(chart, "It ended.")))}
+        assert shown & meanings == {*arrows} | ({"the harmful step"} if harmful else set())
+
+
+def test_five_lanes_are_closer_if_names_are_short() -> None:
+    def width(lanes: str, message: str) -> int:
+        arrow = Arrow(message, (), "a", "b", 1, 2)
+        took = ChartStep(2, "b", "", "", "row", (), arrow, ())
+        steps = (ChartStep(1, "a", "send", "", "row", (), None, (arrow,)), took)
+        root = ElementTree.fromstring(to_svg(Chart(tuple(lanes), steps, ()), "It ended."))
+        return int(root.get("width", ""))
+
+    assert width("abcd", "Produce") < width("abcde", "Produce") < width("abcde", "Produce" * 5)
+    assert width("abcde", "Produce") * LEAST_PRINT / 12 <= PAGE_WIDTH
+
+
 def test_signs_of_mermaid_s_own_are_escaped() -> None:
     _, chart = drawn("transactions", 1)
     lines = to_mermaid(chart, "It is broken.").splitlines()
