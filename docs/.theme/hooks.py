@@ -1,5 +1,6 @@
 """Adds the generated pages and drawings to the site."""
 
+import re
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -43,16 +44,48 @@ LONG = (
 """Pages of more than twelve screens, whose sections have pages of their own."""
 
 
+MACHINES = {
+    "transaction": "Transaction coordinator",
+    "producer": "Transactional producer",
+    "producer_id_manager": "Producer ids, as the coordinator sees them",
+    "partition": "Partition leader",
+    "rpc_manager": "RPCProducerIdManager",
+    "callers": "Callers of producer ids",
+    "zk_manager": "ZkProducerIdManager",
+    "zookeeper": "ZooKeeper",
+    "coordinator": "Brokers as coordinators",
+    "cluster": "__transaction_state",
+    "clients": "Producers and consumers",
+    "registration": "Partition registration",
+    "group": "Group coordinator",
+    "consumer": "Consumer of a group",
+    "reader": "Consumer",
+    "store": "Partition",
+    "fetcher": "read_committed consumer",
+    "offsets": "__consumer_offsets",
+    "acl_table": "ACLs",
+}
+"""Machines by the names that Kafka has for them, where their own is another one."""
+
+NOTE = re.compile(r"\A<!--.*?-->\s*", re.DOTALL)
+"""What a generated page begins with: without it, the page's title is its heading."""
+
 EMPTY_SITEMAP = '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"></urlset>\n'
 
 
 def on_config(config: MkDocsConfig) -> None:
     """Lists the machines' pages in the navigation, below `protocol.md`."""
     pages = [name for name in generated() if name.startswith("protocol") and name.endswith(".md")]
-    _expand(config.nav, pages)
+    _expand(config.nav, [*map(_titled, pages)])
 
 
-def _expand(nav: Any, pages: list[str]) -> None:
+def _titled(page: str) -> str | dict[str, str]:
+    """A page's entry in the navigation."""
+    title = MACHINES.get(page.removeprefix("protocol/").removesuffix(".md"))
+    return {title: page} if title else page
+
+
+def _expand(nav: Any, pages: list[str | dict[str, str]]) -> None:
     for entry in nav:
         for title, inside in entry.items() if isinstance(entry, dict) else ():
             if inside == "protocol.md":
@@ -66,7 +99,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> None:
     for name, content in generated().items():
         if (old := files.get_file_from_path(name)) is not None:
             files.remove(old)
-        files.append(File.generated(config, name, content=content))
+        text = NOTE.sub("", content.decode()) if name.endswith(".md") else content
+        files.append(File.generated(config, name, content=text))
     texts = {each.src_uri: each.content_string for each in files.documentation_pages()}
     cut = sections.cut(texts, LONG)
     for name, text in (cut | finding_pages.decorated(cut) | bug_pages.added(cut)).items():

@@ -33,9 +33,13 @@ CONTRAST = """() => {
     return [r, g, b, alpha ?? 1];
   };
   const over = ([r, g, b, alpha], under) => [r, g, b].map((c, at) => alpha * c + (1 - alpha) * under[at]);
+  const grounds = new Map([[null, [255, 255, 255]]]);
   const below = (of) => {
-    const own = parts(getComputedStyle(of).backgroundColor);
-    return over(own, own[3] === 1 ? own : of.parentElement ? below(of.parentElement) : [255, 255, 255]);
+    if (!grounds.has(of)) {
+      const own = parts(getComputedStyle(of).backgroundColor);
+      grounds.set(of, over(own, own[3] === 1 ? own : below(of.parentElement)));
+    }
+    return grounds.get(of);
   };
   const light = (colour) => {
     const [r, g, b] = colour.map((c) => (c /= 255) <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
