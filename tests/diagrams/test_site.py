@@ -47,10 +47,11 @@ WIDE_CODE = """() => [...document.querySelectorAll('pre, pre code')]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, without the playground, which has tests of its own."""
     at = tmp_path_factory.mktemp("site")
-    without = {"playground": False}
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("REPOSITORY_URL", REPOSITORY)
-        build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(at), extra=without))
+        config = load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(at))
+    config.extra["playground"] = False
+    build(config)
     return at
 
 
@@ -95,7 +96,7 @@ class Visit:
     def problems(self, name: str, *schemes: str) -> list[Any]:
         """What is wrong with the look of a page, at each width and in these themes."""
         self.page.set_viewport_size({"width": 1366, "height": 768})
-        self.page.goto(self.address + name)
+        self.page.goto(self.address + name, timeout=120_000)
         self.page.evaluate(AT_ONCE)
         found: list[Any] = []
         if (screens := self.page.evaluate(SCREENS)) > MOST_SCREENS:
