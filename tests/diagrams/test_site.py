@@ -147,19 +147,6 @@ def test_a_page_of_each_kind_can_be_read(browser: Any, address: str) -> None:
     assert [one for name in KINDS for one in visit.problems(name, "default", "slate")] == []
 
 
-@pytest.mark.long
-def test_pages_can_be_read(browser: Any, folder: Path, address: str, seed: int) -> None:
-    """Every second page; without scripts, which are those of the pages of each kind. One in four
-    of them is looked at in a theme: colours are those of its kind as well."""
-    visit = Visit(browser, address, java_script_enabled=False)
-    names = sorted(page.relative_to(folder).as_posix() for page in folder.rglob("*.html"))
-    wrong: list[Any] = []
-    for at, name in enumerate(names[seed % 2 :: 2]):
-        schemes = {0: ("default",), 4: ("slate",)}.get((at + seed) % 8, ())
-        wrong += visit.problems(name, *schemes)
-    assert wrong == []
-
-
 def test_what_is_wrong_with_a_page_is_seen(browser: Any, tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text(
         "<body style='background: #fff; margin: 0'><p style='color: #aaa; font-size: 9px'>grey</p>"
