@@ -13,6 +13,7 @@ import pytest
 from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
+from kio.static.primitive import i32
 
 from epochfence.model.records import (
     AbortedTransaction,
@@ -156,7 +157,7 @@ def test_a_value_of_version_0_comes_back_or_has_no_room(value: TransactionLogVal
 def test_a_marker_comes_back(result: str, epoch: int) -> None:
     key, value = encode_marker(result, epoch)
     assert decode_control_type(key) == ("ABORT", "COMMIT").index(result)
-    assert decode_marker(result, value) == EndTransactionMarker(coordinator_epoch=epoch)
+    assert decode_marker(result, value) == EndTransactionMarker(coordinator_epoch=i32(epoch))
 
 
 @given(st.lists(entries, max_size=5))
