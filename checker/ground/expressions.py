@@ -152,6 +152,7 @@ class Expressions:
             case "div" | "mod":
                 by = self.node(args[1], scope)
                 if not by.is_constant:
+                    resolve(args[1], self.constants)  # raises UnsettledError for one that is open
                     raise DeclarationError(f"`{e}`: give {args[1]} a value")
                 divided = g.divide if e.op == "div" else g.modulo
                 return divided(self.node(args[0], scope), divisor(e, by.value))
