@@ -13,7 +13,9 @@ from ...language import (
     Change,
     Channel,
     Expression,
+    Machine,
     Map,
+    Moved,
     Optional,
     Row,
     Sending,
@@ -78,7 +80,9 @@ ProduceWholeResponse = message(
 
 # The client -------------------------------------------------------------------------------------
 
-in_flight_whole = producer.field(
+client_machine = Machine(producer.name, PRODUCER, producer.doc, state=producer.state)
+client_machine.fields.update(producer.fields)
+in_flight_whole = client_machine.field(
     "in_flight_whole", Map(PARTITION, Bool()), doc="The batch of two records is in flight."
 )
 drain_whole = event("drain whole", partition=PARTITION)
@@ -98,7 +102,7 @@ def whole(where: Expression, batch: Expression) -> Sending:
 
 
 drains_whole = Table(
-    producer,
+    client_machine,
     on=drain_whole,
     when=(client.state == client.READY)
     & (_first.status == client.UNSENT)
@@ -139,7 +143,7 @@ drains_whole = Table(
 _where = ProduceWholeResponse.partition
 _batch, _other = client.batches[_where][FIRST], client.batches[_where][SECOND]
 completes_whole = Table(
-    producer,
+    client_machine,
     on=ProduceWholeResponse,
     doc="Sender.completeBatch, for the batch of two records.",
     rows=(
@@ -172,7 +176,7 @@ lost_response = lost(ProduceWholeResponse)
 _lost = client.batches[lost_response.partition][FIRST]
 _lost_other = client.batches[lost_response.partition][SECOND]
 loses_whole = Table(
-    producer,
+    client_machine,
     on=lost_response,
     rows=(
         Row(
@@ -190,7 +194,9 @@ loses_whole = Table(
 
 # The leader -------------------------------------------------------------------------------------
 
-whole_offset = partition.field(
+leader_machine = Machine(partition.name, PARTITION, partition.doc, title=partition.title)
+leader_machine.fields.update(partition.fields)
+whole_offset = leader_machine.field(
     "whole_offset",
     Optional(OFFSET),
     doc="The last offset of the batch of two records, once it is in the log.",
@@ -210,7 +216,7 @@ def _record(which: int) -> Expression:
 
 
 produces_whole = Table(
-    partition,
+    leader_machine,
     on=ProduceWhole,
     rows=(
         Row(
@@ -261,7 +267,7 @@ produces_whole = Table(
 
 too_large = in_transit("too large", ProduceWhole)
 refuses_whole = Table(
-    partition,
+    leader_machine,
     on=too_large,
     when=(LIMIT_CHANGES > 0) | ~whole_offset.is_set,
     doc="UnifiedLog.append checks sizes before it looks for duplicates.",
@@ -296,6 +302,7 @@ split = (
     Change(
         "split",
         "The first two records of a partition are a batch that may be too large.",
+        moved=Moved({}, {producer: client_machine, partition: leader_machine}),
         tables=(drains_whole, completes_whole, loses_whole, produces_whole, refuses_whole),
         channels=(Channel(ProduceWhole, 1), Channel(ProduceWholeResponse, 1)),
         constants=(LIMIT_CHANGES,),

@@ -6,12 +6,26 @@ counts as done only after its callbacks.
 
 from __future__ import annotations
 
-from ...language import Bool, Change, Row, Table, constant, enum, event, feature, size, some
+from ...language import (
+    Bool,
+    Change,
+    Machine,
+    Moved,
+    Row,
+    Table,
+    constant,
+    enum,
+    event,
+    feature,
+    size,
+    some,
+)
+from ..client import accumulator as accumulator  # its fields of the client come first
 from ..client import queue
 from ..client import state as client
 from ..client import transaction_manager as manager
 from ..errors import Errors
-from ..messages import producer
+from ..messages import PRODUCER, producer
 from ..releases.release import CLIENT
 
 flush_refused_in_callback = feature(
@@ -31,14 +45,16 @@ callback = event(
     event_doc="A batch is done or has failed: the sending thread runs its callbacks, and one of "
     "them calls `flush` or `send().get()`.",
 )
-waits_for_itself = producer.field(
+client_machine = Machine(producer.name, PRODUCER, producer.doc, state=producer.state)
+client_machine.fields.update(producer.fields)
+waits_for_itself = client_machine.field(
     "waits_for_itself", Bool(), doc="A callback waits for the sending thread, which runs it."
 )
 has_batch = (size(client.added) > 0) & (queue.current != some(queue.Request.END_TXN))
 """Whether a batch may have been sent; EndTxn goes out when all of them are done."""
 
 called_back = Table(
-    producer,
+    client_machine,
     on=callback,
     response=manager.CallResponse,
     when=has_batch & ~waits_for_itself & ((callback.call == Call.FLUSH) | (GETS > 0)),
@@ -75,6 +91,7 @@ callbacks = Change(
     "Callbacks of batches call the client.",
     features=(flush_refused_in_callback,),
     constants=(GETS,),
+    moved=Moved({}, {producer: client_machine}),
     tables=(called_back,),
 )
 for _table in (
