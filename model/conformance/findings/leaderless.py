@@ -89,6 +89,7 @@ def dropped_marker(brokers: Brokers) -> Observation:
             if other is not one:
                 other.producer.do("abortTransaction")
         found = one.producer.do("values", partition)
+        brokers.say(f"the commit is complete; in partition {partition} a consumer reads: {found}")
     is_read = found == A
     return Observation(
         f"A is read in partition {partition}, as the commit is complete",
