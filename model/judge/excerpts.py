@@ -1,9 +1,9 @@
 """Machines in an unknown state: a recording that begins in the middle of a log.
 
 Each part is unknown until an answer shows it: of a partition the log's end and then each producer,
-by an acknowledged batch; of a transactional id its entry, by an InitProducerId or an
-AddPartitionsToTxn that was answered with NONE. Until then a broker may have answered with any error
-that its release has.
+by a batch that is acknowledged at an offset; of a transactional id its entry, by an InitProducerId
+or an AddPartitionsToTxn that was answered with NONE. Until then a broker may have answered with any
+error that its release has.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class Shown:
         of = fields.get("producer_id", -1) if "base_sequence" in fields else -1
         if operation.request == "WriteTxnMarkers":
             of = fields["producer_id"]
-        elif response["error"] == "NONE" and operation.request != "EndTxn":
+        elif response["error"] == "NONE" and (
+            operation.request.startswith(("Init", "Add")) or "base_offset" in response
+        ):
             self._known.add(of)
         return of in self._known
 
@@ -119,13 +121,25 @@ _NO_BATCHES: tuple[int, frozenset[_Batch]] = -1, frozenset()
 
 def _is_later(sequence: int, other: int) -> bool:
     """Whether a sequence comes behind another one: after the largest comes 0."""
-    return 0 < (sequence - other) % (LARGEST_SEQUENCE + 1) <= LARGEST_SEQUENCE // 2
+    return 0 < _distance(sequence, other) <= LARGEST_SEQUENCE // 2
 
 
 def _may_both_be(one: _Batch, other: _Batch) -> bool:
-    """Whether two batches of a producer may both be in a log."""
+    """Whether two batches of a producer may both be in a log: each sequence between them has an
+    offset between them."""
     before, behind = sorted((one, other), key=lambda batch: batch[2])
-    return one == other or _is_later(behind[0], before[1])
+    return one == other or _may_come_behind(before, behind[0], behind[2])
+
+
+def _may_come_behind(before: _Batch, sequence: int, offset: int) -> bool:
+    """Whether a batch with this first sequence and offset may be behind another one."""
+    first, last, base = before
+    count = _distance(last, first) + 1
+    return _is_later(sequence, last) and _distance(sequence, last) - 1 <= offset - base - count
+
+
+def _distance(sequence: int, other: int) -> int:
+    return (sequence - other) % (LARGEST_SEQUENCE + 1)
 
 
 class _First(NamedTuple):
@@ -184,36 +198,53 @@ class UnknownLeader(Leader):
             if error in self.errors(operation.request):
                 yield self, told
             return
+        offset = told.get("base_offset")
+        if self.start is None and offset is None and operation.request == "Produce":
+            if told:  # it is somewhere in the log, or was before
+                yield self, told
+            return
         if self.start is None and not told:
             return
-        offset = told.get("base_offset")
         if operation.request == "WriteTxnMarkers":
             yield self._marked_at_end(operation), {"error": "NONE"}
             return
         if not told or self.start is None or offset in (None, self.leader.log_end_offset):
-            if self._is_behind(operation):
+            if self._is_behind(operation, offset):
                 yield self._appended(operation, offset)
             elif self.start is not None:  # it may be forgotten
                 yield from super()._all(operation)
-        if offset is not None and (self.start is None or offset + fields["count"] <= self.start):
+        if told and (
+            offset is None or self.start is None or offset + fields["count"] <= self.start
+        ):
             yield from self._repeated(operation)
 
-    def _is_behind(self, operation: Operation) -> bool:
-        """Whether a batch may come behind those of its producer that were there before."""
+    def _is_behind(self, operation: Operation, told: int | None) -> bool:
+        """Whether a batch, at this offset or at the log's end, may come behind those of its
+        producer that were there before."""
         fields = operation.fields
         epoch, batches = self.before.get(fields["producer_id"], _NO_BATCHES)
-        if fields["producer_epoch"] != epoch:
-            return fields["producer_epoch"] > epoch
-        return all(_is_later(fields["base_sequence"], last) for _, last, _ in batches)
+        offset = self.leader.log_end_offset if told is None else told
+        sequence = fields["base_sequence"]
+        if fields["producer_epoch"] == epoch:
+            return all(_may_come_behind(batch, sequence, offset) for batch in batches)
+        # the sequences of a new epoch begin at 0, behind the batches of the one before
+        ends = (base + _distance(last, first) + 1 for first, last, base in batches)
+        return fields["producer_epoch"] > epoch and all(sequence <= offset - end for end in ends)
 
     def _repeated(self, operation: Operation) -> Iterator[tuple[Leader, Mapping[str, Any]]]:
-        """The leader, if the batch may be one that was there before, and is remembered."""
+        """The leader, if the batch may be one that was there before, and is remembered: at an
+        offset that isn't recorded it says nothing of the others."""
         fields, told = operation.fields, operation.response or {}
+        if "base_offset" not in told:
+            yield self, told
+            return
         producer_id, epoch, first = (
             fields[name] for name in ("producer_id", "producer_epoch", "base_sequence")
         )
         known, batches = self.before.get(producer_id, _NO_BATCHES)
         if producer_id < 0 or epoch < known:
+            return
+        if epoch > known and not self._is_behind(operation, told["base_offset"]):
             return
         batch: _Batch = (
             first,
@@ -233,10 +264,14 @@ class UnknownLeader(Leader):
         first = self.firsts.get(fields["producer_id"])
         if first is None or operation.request != "Produce" or told.get("error") != "NONE":
             return False
-        back = (first.sequence - fields["base_sequence"]) % (LARGEST_SEQUENCE + 1)
-        is_before = fields["count"] <= back <= LARGEST_SEQUENCE // 2
-        ends = told.get("base_offset", -1) + fields["count"]
-        return fields["producer_epoch"] == first.epoch and is_before and ends <= first.offset
+        sequence, count = fields["base_sequence"], fields["count"]
+        base = told.get("base_offset", 0)
+        batch: _Batch = sequence, (sequence + count - 1) % (LARGEST_SEQUENCE + 1), base
+        return (
+            fields["producer_epoch"] == first.epoch
+            and base + count <= first.offset
+            and _may_come_behind(batch, first.sequence, first.offset)
+        )
 
     def _marked_at_end(self, operation: Operation) -> Leader:
         """The leader with a marker behind its log, if that has a known end."""

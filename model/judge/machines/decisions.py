@@ -63,8 +63,8 @@ class Decisions:
         release."""
         features = KAFKA.features_at(protocol)
         takes_two = "transaction_version_2" in features and "single_fence_bump" not in features
-        self._most_bumps = 1 + takes_two
-        """So many epochs after the client's may the marker of a fencing abort have."""
+        self._bumps = range(1, 2 + takes_two) if "timeout_bumps_epoch" in features else range(1)
+        """So many epochs after the client's may the marker of an abort by time have."""
         unchanged = harmless(tables.DRIVEN)
         self._ids: dict[int, _Id | None] = {}  # by producer ids; None: of more than one
         for name, operations in ids.items():
@@ -101,7 +101,7 @@ class Decisions:
             found = [o.start for o in asked if o.fields["result"] == result]
             if result == "ABORT":
                 found += (o.start for o in one.inits if _may_fence(o, producer_id, epoch))
-                ended = (epoch - bumps for bumps in range(self._most_bumps + 1))
+                ended = (epoch - bumps for bumps in self._bumps)
                 found += (self._times_out(one, (producer_id, e)) for e in ended)
             self._from[about] = min(found, default=NEVER)
         return self._from[about]

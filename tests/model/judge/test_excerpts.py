@@ -52,8 +52,12 @@ def test_the_end_of_a_steady_run_is_explained_wherever_it_begins(
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_end_of_an_eventful_run_is_explained(release: str, tmp_path: Path) -> None:
+    """With the offsets that were recorded, or some of them."""
     for seed in range(4):
         lines = eventful(release, Random(seed), 40)
+        if seed % 2:
+            for line in lines[seed::2]:
+                (line.get("response") or {}).pop("base_offset", None)
         for at in (5, 20, 33):
             for found in judged(lines[at:], release, tmp_path):
                 assert found.finding is not Finding.UNEXPLAINED, (seed, at, found)
@@ -86,6 +90,39 @@ def test_a_batch_from_before_the_recording_may_come_again(release: str, tmp_path
     assert found.finding is Finding.EXPLAINED
     (found,) = judged([*lines, batch(28, 60, 8)], release, tmp_path)  # it lay before 27
     assert found.finding is Finding.UNEXPLAINED
+
+
+def unplaced(sequence: int, at: int) -> Line:
+    """A batch that is acknowledged at an offset that isn't recorded."""
+    return batch(sequence, 0, at) | {"response": {"error": "NONE"}}
+
+
+LARGEST = 2**31 - 1
+SHOWN = {
+    "a sequence is left out": ([batch(10, 5, 0), batch(12, 6, 2)], "UNEXPLAINED"),
+    "one is left out where there is room": ([batch(27, 77, 0), batch(30, 80, 2)], "EXPLAINED"),
+    "one is left out at the wrap": ([batch(LARGEST, 6, 0), batch(1, 7, 2)], "UNEXPLAINED"),
+    "sequences wrap": ([batch(LARGEST, 6, 0), batch(0, 7, 2)], "EXPLAINED"),
+    "one behind others": ([batch(28, 78, 0), batch(27, 77, 2), batch(30, 79, 4)], "UNEXPLAINED"),
+    "a repeated one without room": ([batch(30, 80, 0), batch(27, 79, 2)], "UNEXPLAINED"),
+    "a new epoch in mid-sequence": (
+        [batch(28, 78, 0), batch(3, 79, 2) | {"producer_epoch": 1}], "UNEXPLAINED"
+    ),
+    "a new epoch": ([batch(28, 78, 0), batch(0, 79, 2) | {"producer_epoch": 1}], "EXPLAINED"),
+    "the first offset isn't recorded": ([unplaced(30, 0), batch(31, 81, 2)], "EXPLAINED"),
+    "a repeated one's isn't": ([batch(30, 80, 0), unplaced(27, 2), batch(31, 81, 4)], "EXPLAINED"),
+    "another producer's isn't": (
+        [batch(3, 80, 0) | {"producer_id": 8}, unplaced(30, 2), batch(31, 81, 4)], "EXPLAINED"
+    ),
+    "none is": ([unplaced(30, 0), unplaced(31, 2)], "UNJUDGED"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SHOWN)
+def test_what_a_state_that_is_shown_later_explains(what: str, tmp_path: Path) -> None:
+    lines, finding = SHOWN[what]
+    (found,) = judged(lines, "4.4", tmp_path)
+    assert found.finding.name == finding
 
 
 def test_what_comes_before_a_known_state_is_not_counted_as_judged(tmp_path: Path) -> None:

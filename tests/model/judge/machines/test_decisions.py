@@ -28,3 +28,15 @@ def test_a_fencing_abort_of_4_0_0_takes_two_epochs(release: str, latest: int) ->
     about = Decisions({"b": [init, *ends, lost]}, release).at("p-0")
     assert [e for e in (3, 4) if about.may_mark(1, e, 150, ("ABORT",))] == [*range(3, latest + 1)]
     assert not about.may_mark(1, 3, 100, ("ABORT",))
+
+
+@pytest.mark.parametrize(
+    ("release", "may_be"), [("0.11.0.0", True), ("0.11.0.2", False), ("3.6", False)]
+)
+def test_an_abort_by_time_has_a_later_epoch_than_its_client(release: str, may_be: bool) -> None:
+    """KAFKA-6119. The timeout isn't recorded, so it may have come at any time before the end."""
+    began = {"error": "NONE", "producer_id": 1, "producer_epoch": 0}
+    init = Operation("InitProducerId", {}, 0, 1, began)
+    about = Decisions({"b": [init, ended(0, 10)]}, release).at("p-0")
+    assert about.may_mark(1, 0, 20, ("ABORT",)) is may_be
+    assert about.may_mark(1, 1, 20, ("ABORT",))
