@@ -218,6 +218,18 @@ def _lose_batches(random: Random, files: Files, name: str) -> bool | None:
     return True
 
 
+def _reorder(random: Random, files: Files, name: str) -> bool | None:
+    """A batch comes twice, or before the one that it follows."""
+    every = list(_batches(files[name])) if name.endswith(".log") else []
+    if len(every) < 2:
+        return None
+    at = random.randrange(1, len(every))
+    batch = every[at] if random.random() < 0.5 else every.pop(at)
+    every.insert(random.randrange(at), batch)
+    files[name] = b"".join(map(encode_batch, every))
+    return True
+
+
 def _lose_record(random: Random, files: Files, name: str) -> bool | None:
     every = list(_batches(files[name])) if name.endswith(".log") else []
     if not every:
@@ -341,6 +353,7 @@ def _bytes(random: Random, files: Files, name: str) -> bool | None:
 DAMAGE: tuple[Damage, ...] = (
     _lose_batches,
     _lose_batches,
+    _reorder,
     _lose_record,
     _lose_file,
     _lose_folder,

@@ -19,7 +19,7 @@ from .transactions import Decision, Newest, TransactionLog
 class OfProducer:
     """All folders' evidence about a producer id: markers, open transactions, and the first batch of
     each epoch, with the partition's folder; and the transaction log's evidence about it: decisions,
-    epochs, the newest record, and the partitions of what is ongoing."""
+    epochs, the newest record, the partitions of what is ongoing, and the transactional ids."""
 
     producer_id: int
     markers: list[tuple[Path, Marker]] = field(default_factory=list[tuple[Path, Marker]])
@@ -29,6 +29,7 @@ class OfProducer:
     epochs: set[int] = field(default_factory=set[int])
     newest: Newest | None = None
     ongoing: set[str] = field(default_factory=set[str])
+    owners: dict[str, Finding] = field(default_factory=dict[str, Finding])
 
     @property
     def is_known(self) -> bool:
@@ -77,6 +78,7 @@ def of_folder(part: Partition | TransactionLog) -> dict[int, OfProducer]:
     for producer_id, newest in part.newest.items():
         of(producer_id).newest = newest
         of(producer_id).epochs |= part.epochs[producer_id]
+        of(producer_id).owners |= part.owners[producer_id]
     for entry in part.entries.values():
         if entry.state == "ONGOING":
             of(entry.producer_id).ongoing |= {*entry.partitions}
@@ -96,6 +98,7 @@ def together(parts: Iterable[OfProducer]) -> OfProducer:
         found.decisions += part.decisions
         found.epochs |= part.epochs
         found.ongoing |= part.ongoing
+        found.owners |= part.owners
         candidates = [each for each in (found.newest, part.newest) if each is not None]
         found.newest = max(candidates, key=lambda each: each.timestamp, default=None)
     return found
@@ -128,6 +131,7 @@ def compare(of: OfProducer, scope: Scope) -> Between:
             what = f"offset {begun.offset}, {_producer(of, begun)}: no record of the transaction "
             found.findings.append(Finding(begun.file, begun.byte, f"{what}log has this epoch"))
     found.findings += _missing(of, scope)
+    found.findings += of.owners.values() if len(of.owners) > 1 else ()
     return found
 
 

@@ -383,14 +383,20 @@ def _batch(stored: _Stored) -> Batch:
 
 def _never_written(batch: Batch, origin: str) -> str:
     """Why nobody writes such a batch, if so (MemoryRecordsBuilder.writeDefaultBatchHeader and its
-    constructor)."""
+    constructor; MemoryRecords.writeEndTransactionalMarker)."""
     if batch.producer_id >= 0 and batch.producer_epoch < 0:
         return "a producer with an id has an epoch"
     if batch.producer_id < 0 and batch.transactional:
         return "a transactional batch has a producer id"
     if batch.kind == "data" and batch.base_sequence < 0 and origin == "CLIENT":
         return "a client's batch has a sequence"
-    return ""
+    if batch.kind != "marker":
+        return ""
+    if not batch.transactional:
+        return "a marker's batch is transactional"
+    if batch.base_sequence >= 0:
+        return "a marker has no sequence"
+    return "" if batch.last_offset == batch.base_offset else "a marker is the one record of a batch"
 
 
 def _mtime(path: Path) -> float:

@@ -24,6 +24,10 @@ from .folder import Finding, files_of, lacks_last_snapshot, range_of
 DECISIONS = {"PREPARE_COMMIT": "COMMIT", "PREPARE_ABORT": "ABORT"}
 EMPTY: Final = "EMPTY"
 COMPLETED = {"COMPLETE_COMMIT": "COMMIT", "COMPLETE_ABORT": "ABORT"}
+EXPIRING = (EMPTY, *COMPLETED)
+"""Only ids in these states expire (TransactionStateManager.removeExpiredTransactionalIds)."""
+EXHAUSTED: Final = 32766
+"""From this epoch on the next producer id comes (TransactionMetadata.isEpochExhausted)."""
 
 
 @dataclass
@@ -75,6 +79,8 @@ class TransactionLog:
     decisions: list[Decision] = field(default_factory=list[Decision])
     entries: dict[str, Newest] = field(default_factory=dict[str, Newest])
     """The newest record of each transactional id that isn't forgotten."""
+    owners: dict[int, dict[str, Finding]] = field(default_factory=dict[int, dict[str, Finding]])
+    """Each producer id's transactional ids, with the first record of each: no two may have one."""
     initialized: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     """When each transactional id got a new epoch by InitProducerId (ms): its records in EMPTY."""
     is_whole: bool = True
@@ -187,8 +193,13 @@ class TransactionLogReader:
             found.spread = gcd(found.spread, place - self.number)
         before = found.entries.pop(name, None)
         if item.what == "tombstone":
+            if before is not None and found.is_whole and before.state not in EXPIRING:
+                what = f"{name}: a tombstone may not follow {before.state}"
+                found.findings.append(Finding(log, item.byte, what))
             return
         producer_id, epoch = fields["producer_id"], fields["producer_epoch"]
+        has = f"{name}: producer {producer_id} is another transactional id's as well"
+        found.owners.setdefault(producer_id, {}).setdefault(name, Finding(log, item.byte, has))
         found.epochs.setdefault(producer_id, set()).add(epoch)
         found.entries[name] = found.newest[producer_id] = Newest(
             name,
@@ -226,6 +237,9 @@ def _wrong(before: Newest, after: Newest, protocol: str | None) -> Iterable[str]
     same = after.producer_id == before.producer_id
     if same and after.producer_epoch < before.producer_epoch:
         yield f"epoch {after.producer_epoch} follows epoch {before.producer_epoch}"
+    if not same and before.producer_epoch < EXHAUSTED:
+        ids = f"producer {after.producer_id} follows producer {before.producer_id}"
+        yield f"{ids}, whose epoch {before.producer_epoch} isn't the last"
 
 
 def _decide(

@@ -41,3 +41,19 @@ def test_a_leader_that_starts_from_a_snapshot_knows_the_last_batch_alone(protoco
 def test_elapsed_time_does_not_multiply_states(protocol: str) -> None:
     ended = judged("end-after-eight-days", protocol, "--limit", "1000")
     assert ended.code == 0, ended.out
+
+
+SEGMENTS = {
+    "lost": (12, "orders-0/00000000000000000000.log, byte 232: offset 5 is missing"),
+    "pid": (12, "transaction from offset 5 has no end to come: epoch 1"),
+    "snap": (12, "6.snapshot: lacks producer 4000, whose transaction is open from offset 5"),
+    "name": (20, "abc.snapshot: isn't read: its name isn't an offset of 20 digits"),
+}
+
+
+@pytest.mark.parametrize("name", SEGMENTS)
+def test_damaged_files_are_not_explained(name: str) -> None:
+    code, told = SEGMENTS[name]
+    ended = epochfence("judge", "--segments", REPORTS / "segments" / name)
+    assert (ended.code, ended.err) == (code, "")
+    assert told in ended.out

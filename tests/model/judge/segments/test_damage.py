@@ -15,12 +15,17 @@ from epochfence.model.judge.segments.directories import judge_segments
 from epochfence.model.judge.segments.transactions import are_all
 from epochfence.model.records import (
     AbortedTransaction,
+    Flag,
     ProducerEntry,
+    Record,
     RecordBatch,
     decode_batch,
     decode_snapshot,
+    encode_as_coordinator,
     encode_batch,
     encode_index,
+    encode_key,
+    encode_marker,
     encode_snapshot,
 )
 from epochfence.tests.cli.test_cli import epochfence
@@ -196,6 +201,38 @@ def _misnamed(folder: Path) -> None:
     (folder / ORDERS).rename(folder / "orders_0")
 
 
+def _two_markers(folder: Path) -> None:
+    (abort,) = batches(log_of(folder))[2].records
+    key, value = encode_marker("COMMIT", 0)
+    both = abort, replace(abort, offset_delta=1, key=key, value=value)
+    altered(4, records=both, last_offset_delta=1)(folder)
+
+
+def decided(
+    *more: tuple[str, int, int], name: str = "t", at: int = 6, forgets: bool = False
+) -> Callable[[Path], None]:
+    """Puts records of a transactional id behind the first ones of the transaction log: each with
+    its state, its producer id and epoch; at last a tombstone, if it `forgets`."""
+
+    def damage(folder: Path) -> None:
+        path = log_of(folder, DECISIONS)
+        kept = batches(path)[:at]
+        for state, producer_id, epoch in more:
+            value = encode_as_coordinator(
+                state=state, partitions=[("orders", 0)] * (state == "ONGOING"),
+                producer_id=producer_id, producer_epoch=epoch, timeout_ms=60_000,
+                last_update_ms=0, start_ms=0,
+            )  # fmt: skip
+            record = Record(offset_delta=0, key=encode_key(name), value=value)
+            kept.append(replace(kept[-1], base_offset=len(kept), records=(record,)))
+        if forgets:
+            record = replace(kept[-1].records[0], value=None)
+            kept.append(replace(kept[-1], base_offset=len(kept), records=(record,)))
+        write(path, kept)
+
+    return damage
+
+
 def _decisions_gone(folder: Path) -> None:
     without(5)(folder)
     without(6)(folder)
@@ -230,6 +267,22 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], int, str]] = {
         "a transactional batch has a producer id",
     ),
     "no sequence": (altered(0, base_sequence=-1), 12, "a client's batch has a sequence"),
+    "a marker outside of transactions": (
+        altered(4, attributes=int(Flag.CONTROL)), 12, "ABORT: a marker's batch is transactional",
+    ),
+    "a marker's sequence": (altered(4, base_sequence=4), 12, "ABORT: a marker has no sequence"),
+    "two markers in a batch": (_two_markers, 12, "a marker is the one record of a batch"),
+    "an id that expires in a transaction": (
+        decided(("ONGOING", PID, 2), forgets=True), 12, "t: a tombstone may not follow ONGOING",
+    ),
+    "a producer of two ids": (
+        decided(("EMPTY", PID, 0), name="u"), 12,
+        f"u: producer {PID} is another transactional id's as well",
+    ),
+    "the next producer too early": (
+        decided(("EMPTY", OTHER, 0)), 12,
+        f"t: producer {OTHER} follows producer {PID}, whose epoch 2 isn't the last",
+    ),
     "a later epoch": (
         altered(5, producer_epoch=7), 12, "no record of the transaction log has this epoch",
     ),
@@ -297,6 +350,25 @@ def test_what_is_lost_is_found_and_named(name: str, tmp_path: Path) -> None:
     ended = epochfence("judge", "--segments", tmp_path)
     assert (ended.code, ended.err) == (code, "")
     assert told in ended.out
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        decided(forgets=True),
+        decided(("EMPTY", PID, 32_766), ("EMPTY", OTHER, 0)),
+        # the tombstone's append failed, and yet it is in the log
+        lambda folder: (decided(forgets=True)(folder), decided(("ONGOING", PID, 2), at=7)(folder)),
+        lambda folder: (decided(forgets=True)(folder), decided(("EMPTY", OTHER, 0), at=7)(folder)),
+    ],
+)
+def test_what_may_follow_in_the_transaction_log(
+    more: Callable[[Path], object], tmp_path: Path
+) -> None:
+    honest(broker := Broker(tmp_path))
+    broker.judge()
+    more(tmp_path)
+    assert epochfence("judge", "--segments", tmp_path).code == 0
 
 
 @pytest.mark.parametrize("lacks", [None, ORDERS, DECISIONS])
