@@ -27,16 +27,20 @@ from kio.static.primitive import i64
 from ..conformance.session import UnansweredError
 from ..records.codec.codec import RecordError, decode, shapes
 from . import sasl_client as sasl
+from .later_schemas import SCHEMAS as LATER
 from .shapes import plain, shaped
 
 KEYS: Final = {name.title().replace("_", ""): key for key, name in api_key_map.items()}
 """The numbers of APIs by their names."""
 NAMES: Final = {key: name for name, key in KEYS.items()}
 KNOWN: Final[Mapping[str, tuple[int, int]]] = {
-    name: (min(schema_name_map[kio]), max(schema_name_map[kio]))
-    for name, kio in ((name, api_key_map[key]) for name, key in KEYS.items())
+    name: (min(versions), max(versions))
+    for name, versions in (
+        (name, [*schema_name_map[api_key_map[key]], *(at for api, at in LATER if api == name)])
+        for name, key in KEYS.items()
+    )
 }
-"""The first and the last version of each API that kio has schemas of."""
+"""The first and the last version of each API that there are schemas of."""
 PORT: Final = 9092
 TIMEOUT_S: Final = 30
 LARGEST: Final = 100 * 1024 * 1024
@@ -332,6 +336,8 @@ def response_of(name: str, version: int, data: bytes) -> dict[str, Any]:
 @cache
 def schemas(name: str, version: int) -> tuple[Any, Any]:
     """The classes of a request and its response."""
+    if (name, version) in LATER:
+        return LATER[name, version]
     response: Any = load_response_schema(KEYS[name], version)
     if name == "DescribeTransactions":
         response = _with_plain_start(response)

@@ -31,7 +31,7 @@ def only(request: str, entries: Sequence[Any] | None, **wanted: Any) -> dict[str
 
 
 def part_of(
-    request: str, topics: Sequence[Any] | None, topic: Mapping[str, str],
+    request: str, topics: Sequence[Any] | None, topic: Mapping[str, Any],
     partitions: str = "partitions", /, **wanted: int,
 ) -> dict[str, Any]:  # fmt: skip
     """The entry of a response about the only requested partition. Raises NoAnswerError."""

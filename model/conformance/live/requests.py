@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any, Final
 
 from ....spec.releases.api_versions import OF_BROKERS
+from ....spec.releases.broker_versions import BY_NAME
 from ...batches import kept
 from ...broker.transaction_index import AbortedTxn
 from ...broker.transactions.transaction_log import partition_for
@@ -188,11 +189,14 @@ class Requests:
             **fields,
             "transactional_id": self.id_of(fields["transactional_id"]),
             "group_id": group,
-            "topics": [{"name": topic, "partitions": [partition]}],
         }
+        which: dict[str, Any] = {"name": topic}
+        if version > BY_NAME["TxnOffsetCommit"]:
+            which = {"topic_id": self.cluster.topic_id(topic)}
+        asked["topics"] = [which | {"partitions": [partition]}]
         node = self.cluster.group_coordinator(group)
         told = self.cluster.ask(node, "TxnOffsetCommit", asked, version)
-        one = part_of("TxnOffsetCommit", told["topics"], {"name": topic}, partition_index=number)
+        one = part_of("TxnOffsetCommit", told["topics"], which, partition_index=number)
         return {"error": one["error_code"]}
 
     def _produce(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:

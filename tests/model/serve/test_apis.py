@@ -123,7 +123,7 @@ def test_the_page_tells_of_each_api_that_is_offered() -> None:
     assert set(offers(NEWEST)) <= set(LEFT_OUT)
     text = page()
     assert all(f"\n| {name} | " in text for name in offers(NEWEST))
-    assert "| TxnOffsetCommit | 0 | 0 to 3 | 0 to 3 | 0 to 5 | 0 to 5 | 0 to 5 (6) |" in text
+    assert "| TxnOffsetCommit | 0 | 0 to 3 | 0 to 3 | 0 to 5 | 0 to 5 | 0 to 6 |" in text
     assert "CreateAcls" in text.splitlines()[-1]
 
 

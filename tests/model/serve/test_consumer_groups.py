@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -127,6 +127,39 @@ def test_offsets_are_those_of_a_member_in_its_epoch(client: Client) -> None:
     member.beat(member_epoch=-1)
     (result,) = client.ask("DeleteGroups", groups_names=["g"])["results"]
     assert result["error_code"] == "NONE"
+
+
+def test_offsets_in_a_transaction_are_those_of_a_member_in_its_epoch(client: Client) -> None:
+    """KIP-1319: version 6 names topics by ids, and has the group's own errors."""
+    member = Hand(client)
+    member.beat()
+    known = client.server.partitions.ids["orders"]
+    told = client.ask("InitProducerId", transactional_id="id", transaction_timeout=60_000)
+    producer = {name: told[name] for name in ("producer_id", "producer_epoch")}
+
+    def commit(epoch: int, group_id: str = "g", topic_id: UUID = known, version: int = 6) -> str:
+        part = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+        told = client.ask(
+            "TxnOffsetCommit", version, transactional_id="id", group_id=group_id, **producer,
+            generation_id_or_member_epoch=epoch, generation_id=epoch, member_id=member.id,
+            topics=[{"topic_id": topic_id, "name": "orders", "partitions": [part]}],
+        )  # fmt: skip
+        return told["topics"][0]["partitions"][0]["error_code"]
+
+    assert commit(1, topic_id=uuid4()) == "UNKNOWN_TOPIC_ID"
+    assert commit(0) == "STALE_MEMBER_EPOCH"
+    assert commit(0, version=5) == "ILLEGAL_GENERATION"
+    assert commit(1, "other") == "GROUP_ID_NOT_FOUND"
+    assert commit(1, "other", version=5) == "ILLEGAL_GENERATION"
+    assert commit(1) == "NONE"
+    assert (
+        client.ask("EndTxn", transactional_id="id", committed=True, **producer)["error_code"]
+        == "NONE"
+    )
+    wanted = [{"topic_id": known, "partition_indexes": [0]}]
+    groups = [{"group_id": "g", "member_id": None, "member_epoch": -1, "topics": wanted}]
+    (group,) = client.ask("OffsetFetch", groups=groups, require_stable=True)["groups"]
+    assert group["topics"][0]["partitions"][0]["committed_offset"] == 1
 
 
 def test_partitions_that_are_added_are_assigned(client: Client) -> None:

@@ -7,17 +7,20 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from .....language.declaration.arguments import one_of
+from .....spec.releases.broker_versions import BY_NAME
 from ....wire.connection import BrokerError
 
 NEWEST: Final = {
     "Produce": 12, "Fetch": 12, "ListOffsets": 7, "Metadata": 9, "FindCoordinator": 3,
     "InitProducerId": 6, "AddPartitionsToTxn": 5, "AddOffsetsToTxn": 4, "EndTxn": 5,
-    "TxnOffsetCommit": 5, "WriteTxnMarkers": 2, "DescribeProducers": 0, "DescribeTransactions": 0,
+    "TxnOffsetCommit": 6, "WriteTxnMarkers": 2, "DescribeProducers": 0, "DescribeTransactions": 0,
     "CreateTopics": 5, "DeleteTopics": 5, "DeleteGroups": 2, "DeleteRecords": 2,
     "DescribeConfigs": 4, "IncrementalAlterConfigs": 1, "UpdateFeatures": 1,
 }  # fmt: skip
 """The newest versions that are sent. Above them topics go by ids, and coordinators are asked for
-in groups."""
+in groups. TxnOffsetCommit 6 goes by ids as well, for its own errors."""
+METADATA_WITH_IDS: Final = 12
+"""The version of Metadata that tells the topic ids for it."""
 OLDEST: Final = {
     "Produce": 3, "Fetch": 4, "ListOffsets": 2, "Metadata": 4, "FindCoordinator": 1,
     "CreateTopics": 2, "DeleteTopics": 1, "WriteTxnMarkers": 1, "UpdateFeatures": 1,
@@ -95,9 +98,16 @@ def sent(
         low, high = offered.get(name, (0, -1))
         low = max(low, OLDEST.get(name, 0))
         high = min(high, newest, limited.get(name, newest))
+        if name == "TxnOffsetCommit" and not _tells_ids(offered, limited):
+            high = min(high, BY_NAME[name])
         if low <= high:
             found[name] = (low, high)
     return found
+
+
+def _tells_ids(offered: Mapping[str, tuple[int, int]], limited: Mapping[str, int]) -> bool:
+    _, newest = offered.get("Metadata", (0, -1))
+    return min(newest, limited.get("Metadata", newest)) >= METADATA_WITH_IDS
 
 
 def table(lacking: Iterable[Lacking]) -> str:

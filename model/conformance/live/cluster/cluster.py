@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any, Final
+from uuid import UUID
 
 from .....spec.releases import broker_versions
 from .....spec.releases.api_versions import OF_BROKERS
@@ -31,7 +32,7 @@ from ....wire.connection import (
     UnreachableError,
 )
 from ..answers import only
-from .apis import NEEDED, NEWEST, OF_VERSION_2, OLDEST, OPTIONAL, Lacking, sent
+from .apis import METADATA_WITH_IDS, NEEDED, NEWEST, OF_VERSION_2, OLDEST, OPTIONAL, Lacking, sent
 from .missing_permissions import MissingPermissionError, refusal
 from .settings import LOG, TRANSACTION_VERSION, Settings
 
@@ -96,6 +97,7 @@ class LiveCluster:
         self._connections: dict[tuple[int, int], Connection] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
         self._topics: list[str] = []
+        self._ids: dict[str, UUID] = {}
         self._groups: list[str] = []
         self._terms: tuple[int, ...] = ()
         self._free: Iterator[tuple[str, int]] = iter(())
@@ -512,6 +514,14 @@ class LiveCluster:
     def partitions_of(self, topic: str) -> int:
         """The number of a topic's partitions."""
         return len(self._topic(topic))
+
+    def topic_id(self, topic: str) -> UUID:
+        """The id of a topic of ours."""
+        if topic not in self._ids:
+            asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
+            told = self.ask(self.any, "Metadata", asked, METADATA_WITH_IDS)
+            self._ids[topic] = only("Metadata", told["topics"], name=topic)["topic_id"]
+        return self._ids[topic]
 
     def _topic(self, topic: str) -> list[dict[str, Any]]:
         """The description of a topic's partitions."""
