@@ -198,9 +198,19 @@ class ClusterOptions:
     replicas: Annotated[
         int,
         typer.Option(
-            "--replicas", min=1, max=5, metavar="N", help="Replicas of a topic by default, in sync."
+            "--replicas", min=1, max=5, metavar="N", help="Replicas of a topic by default."
         ),
     ] = 1
+    in_sync: Annotated[
+        int | None,
+        typer.Option(
+            "--in-sync",
+            min=1,
+            max=5,
+            metavar="N",
+            help="How many replicas of a partition are in sync, at most (default: all).",
+        ),
+    ] = None
     racks: Annotated[
         str, typer.Option("--racks", metavar="RACK[,...]", help="Racks of the brokers, in turn.")
     ] = ""
@@ -336,6 +346,7 @@ def serve(cluster: ClusterOptions, wanted: FaultOptions, suite: RuleOptions) -> 
             unsecured_tokens=cluster.unsecured_tokens,
             settings=_settings(cluster),
             racks=[rack for rack in cluster.racks.split(",") if rack],
+            in_sync=cluster.in_sync,
             advertised=cluster.advertised,
         )
     except ValueError as error:
@@ -511,7 +522,9 @@ def _passwords(file: Path) -> dict[str, str]:
 
 def _settings(cluster: ClusterOptions) -> dict[str, str]:
     """The settings of the brokers that the options give."""
-    found = {"default.replication.factor": str(cluster.replicas)}
+    found: dict[str, str] = {}
+    if cluster.replicas != 1:
+        found["default.replication.factor"] = str(cluster.replicas)
     if cluster.no_auto_create:
         found["auto.create.topics.enable"] = "false"
     for text in cluster.broker_config or []:

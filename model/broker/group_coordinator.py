@@ -106,6 +106,11 @@ class Group:
         """EMPTY, PREPARING_REBALANCE, COMPLETING_REBALANCE or STABLE."""
         return self.machine["status"]
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there is such a group: a member joined it, or it has offsets."""
+        return self.machine["is_known"]
+
     def fits(self, protocol_type: str, protocols: Iterable[str]) -> bool:
         """Whether all members know one of these protocols (GroupMetadata.supportsProtocols)."""
         wanted = set(protocols)

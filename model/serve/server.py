@@ -58,9 +58,10 @@ class Server(Served):
     `protocol` is the release, `partitions` how many partitions a topic gets that a client asks for
     by name; brokers listen on `host`, from `port` on, and give clients the address `advertised`.
     `settings` are those of the brokers (`BROKER` of `model.serve.settings`), `racks` theirs, in
-    turn. With `acls` they have an authorizer (`cluster.acls` changes it). With `passwords` by
-    users' names they want SASL (PLAIN, SCRAM), and with `unsecured_tokens` OAUTHBEARER. Raises
-    CantListenError, ModelError for a wrong ACL, and ValueError for an impossible topic or setting,
+    turn; of a partition's replicas, at most `in_sync` are in sync. With `acls` they have an
+    authorizer (`cluster.acls` changes it). With `passwords` by users' names they want SASL (PLAIN,
+    SCRAM), and with `unsecured_tokens` OAUTHBEARER. Raises CantListenError, ModelError for a wrong
+    ACL, and ValueError for an impossible topic or setting,
     or where brokers of the release know no such users.
     """
 
@@ -69,9 +70,10 @@ class Server(Served):
         port: int = 0, topics: Mapping[str, int] | None = None, acls: Acls | None = None,
         passwords: Mapping[str, str] | None = None, unsecured_tokens: bool = False,
         settings: Mapping[str, str] | None = None, racks: Sequence[str] = (),
-        advertised: str | None = None,
+        in_sync: int | None = None, advertised: str | None = None,
     ) -> None:  # fmt: skip
-        self.settings = Settings(protocol, {"num.partitions": str(partitions), **(settings or {})})
+        made_by = {"num.partitions": str(partitions)} if partitions != 1 else {}
+        self.settings = Settings(protocol, {**made_by, **(settings or {})})
         if not 0 < self.settings.number("default.replication.factor") <= brokers:
             raise ValueError(f"default.replication.factor is above the {brokers} broker(s)")
         self._advertised = advertised
@@ -79,7 +81,7 @@ class Server(Served):
         self.users = _users(protocol, passwords, unsecured_tokens)
         for limit in ("group_min_session_timeout_ms", "group_max_session_timeout_ms"):
             self.cluster.group_settings[limit] = self.settings.number(limit.replace("_", "."))
-        self.nodes = Nodes(brokers, racks=tuple(racks))
+        self.nodes = Nodes(brokers, racks=tuple(racks), most_in_sync=in_sync)
         made = self.settings.number("num.partitions")
         self.partitions = Partitions(self.cluster, self.settings, made=made)
         for name, count in (topics or {}).items():

@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 from ...language.declaration.arguments import one_of
 from ...spec.releases.features import RELEASED
 
+OF_TOPIC, OF_BROKER, DEFAULT = 1, 4, 5
+"""Where a value is from (ConfigSource): the topic, the broker's file, or nowhere."""
 _FOR_EVER: Final = str(2**63 - 1)
 _TYPES: Final = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7}
 
@@ -61,6 +63,7 @@ _TOPIC: Final[Mapping[str, Setting]] = {
     "compression.type": Setting("string", "producer", _COMPRESSION),
     "compression.zstd.level": Setting("int", "3", since="3.8"),
     "delete.retention.ms": Setting("long", "86400000", least=0),
+    "errors.deadletterqueue.group.enable": Setting("boolean", "false", since="4.4"),
     "file.delete.delay.ms": Setting("long", "60000", least=0),
     "flush.messages": Setting("long", _FOR_EVER, least=1),
     "flush.ms": Setting("long", _FOR_EVER, least=0),
@@ -70,6 +73,7 @@ _TOPIC: Final[Mapping[str, Setting]] = {
     "local.retention.bytes": Setting("long", "-2", least=-2, since="3.6"),
     "local.retention.ms": Setting("long", "-2", least=-2, since="3.6"),
     "max.compaction.lag.ms": Setting("long", _FOR_EVER, least=1, since="2.3"),
+    "max.decompressed.message.bytes": Setting("int", "2147483639", least=0, since="4.4"),
     "max.message.bytes": Setting("int", "1048588", least=0),
     "message.downconversion.enable": Setting("boolean", "true", since="2.0.0", until="4.0.0"),
     "message.format.version": Setting("string", "3.0-IV1", until="4.0.0"),
@@ -81,6 +85,8 @@ _TOPIC: Final[Mapping[str, Setting]] = {
     "min.compaction.lag.ms": Setting("long", "0", least=0),
     "min.insync.replicas": Setting("int", "1", least=1),
     "preallocate": Setting("boolean", "false"),
+    "remote.copy.lag.bytes": Setting("long", "-1", least=-2, since="4.4"),
+    "remote.copy.lag.ms": Setting("long", "0", least=-2, since="4.4"),
     "remote.log.copy.disable": Setting("boolean", "false", since="3.9"),
     "remote.log.delete.on.disable": Setting("boolean", "false", since="3.9"),
     "remote.storage.enable": Setting("boolean", "false", since="3.6"),
@@ -108,6 +114,7 @@ BROKER: Final[Mapping[str, Setting]] = {
     "log.message.timestamp.type": Setting("string", "CreateTime", ("CreateTime", "LogAppendTime")),
     "max.connections": Setting("int", "10000", least=1),
     "message.max.bytes": Setting("int", "1048588", least=0),
+    "min.insync.replicas": Setting("int", "1", least=1),
     "num.partitions": Setting("int", "1", least=1),
     "offset.metadata.max.bytes": Setting("int", "4096", least=0),
     "queued.max.request.bytes": Setting("long", str(256 << 20), least=1 << 20),
@@ -119,6 +126,7 @@ _FROM_BROKER: Final = {
     "segment.bytes": "log.segment.bytes",
     "max.message.bytes": "message.max.bytes",
     "message.timestamp.type": "log.message.timestamp.type",
+    "min.insync.replicas": "min.insync.replicas",
 }
 """The settings of a broker that are the defaults of topics."""
 
@@ -168,6 +176,28 @@ class Settings:
     def topic(self, topic: str, name: str) -> str:
         """The value of a topic's setting."""
         return self._topics.get(topic, {}).get(name) or self.default(name)
+
+    def source(self, topic: str, name: str) -> int:
+        """Where the value of a topic's setting is from."""
+        if name in self._topics.get(topic, {}):
+            return OF_TOPIC
+        return OF_BROKER if _FROM_BROKER.get(name) in self.given else DEFAULT
+
+    def time_limits(self, topic: str) -> tuple[int, int] | None:
+        """How long (ms) before and after the broker's clock a record's timestamp may be; None if
+        it doesn't matter, because the broker sets it (LogConfig.messageTimestampBeforeMaxMs)."""
+        if self.topic(topic, "message.timestamp.type") == "LogAppendTime":
+            return None
+        both = "message.timestamp.difference.max.ms"
+        limit = int(self.topic(topic, both)) if both in self.of_topics else 2**63 - 1
+
+        def side(name: str) -> int:
+            if name not in self.of_topics:
+                return limit
+            own = self.topic(topic, name)
+            return limit if own == _FOR_EVER else int(own)
+
+        return side("message.timestamp.before.max.ms"), side("message.timestamp.after.max.ms")
 
     def own(self, topic: str) -> dict[str, str]:
         """The settings that a topic has of its own."""

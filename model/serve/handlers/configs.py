@@ -8,12 +8,10 @@ from typing import Any
 from ....spec.access.acls import CLUSTER_NAME
 from ...cluster import Cluster
 from ...wire.listener import Answer, Request
-from ..settings import BROKER, Setting, Settings
+from ..settings import BROKER, DEFAULT, OF_BROKER, Setting, Settings
 from .partitions import Partitions
 
 _TOPIC, _BROKER = 2, 4
-_OF_TOPIC, _OF_BROKER, _DEFAULT = 1, 4, 5
-"""Where a value is from (ConfigSource): the topic, the broker's file, or nowhere."""
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 """What IncrementalAlterConfigs does with a value (AlterConfigOp.OpType)."""
 _Told = tuple[str, str | None]
@@ -37,8 +35,11 @@ class ConfigApis:
         if kind == _TOPIC:
             if not self._may.allows(request.principal, operation, "TOPIC", name):
                 return "TOPIC_AUTHORIZATION_FAILED", None
-            is_there = name in self._partitions.topics
-            return ("NONE" if is_there else "UNKNOWN_TOPIC_OR_PARTITION"), None
+            if name in self._partitions.topics:
+                return "NONE", None
+            is_describing = operation == "DESCRIBE_CONFIGS"
+            wrong = is_describing and not self._partitions.is_name(name)
+            return "INVALID_TOPIC_EXCEPTION" if wrong else "UNKNOWN_TOPIC_OR_PARTITION", None
         if kind != _BROKER:
             return "INVALID_REQUEST", f"Unsupported resource type: {kind}"
         if not self._may.allows(request.principal, operation, "CLUSTER", CLUSTER_NAME):
@@ -62,7 +63,7 @@ class ConfigApis:
                 configs = [
                     self._told(kind, name, key, setting, has_synonyms)
                     for key, setting in known.items()
-                    if wanted is None or key in wanted
+                    if not wanted or key in wanted
                 ]
             told.append(
                 {"error_code": error, "error_message": why, "resource_type": kind,
@@ -76,14 +77,14 @@ class ConfigApis:
         """A setting of a resource, as the answer has it."""
         if kind == _TOPIC:
             value = self._settings.topic(resource, name)
-            source = _OF_TOPIC if name in self._settings.own(resource) else _DEFAULT
+            source = self._settings.source(resource, name)
         else:
             value = self._settings.broker(name)
-            source = _OF_BROKER if name in self._settings.given else _DEFAULT
+            source = OF_BROKER if name in self._settings.given else DEFAULT
         synonyms = [{"name": name, "value": value, "source": source}] if has_synonyms else []
         return {
             "name": name, "value": value, "read_only": kind == _BROKER, "config_source": source,
-            "is_default": source == _DEFAULT, "is_sensitive": False, "synonyms": synonyms,
+            "is_default": source == DEFAULT, "is_sensitive": False, "synonyms": synonyms,
             "config_type": setting.number,
         }  # fmt: skip
 
@@ -110,6 +111,9 @@ class ConfigApis:
             return "INVALID_REQUEST", "brokers in memory take their settings from --broker-config"
         if len({each["name"] for each in given}) < len(given):
             return "INVALID_REQUEST", "Error due to duplicate config keys"
+        for each in given:
+            if each["value"] is None and each.get("config_operation") != _DELETE:
+                return "INVALID_REQUEST", f"Null value not supported for : {each['name']}"
         if request.name == "AlterConfigs":
             values: dict[str, str | None] = {each["name"]: each["value"] for each in given}
         else:
@@ -130,10 +134,10 @@ class ConfigApis:
         """Makes one change of IncrementalAlterConfigs to the values: why it can't be made."""
         name, operation = asked["name"], asked["config_operation"]
         setting = self._settings.of_topics.get(name)
-        if setting is None:
-            return f"Unknown topic config name: {name}"
         if operation == _DELETE:
             values.pop(name, None)
+        elif setting is None:
+            return f"Unknown topic config name: {name}"
         elif operation == _SET:
             values[name] = asked["value"]
         elif operation in (_APPEND, _SUBTRACT) and setting.kind == "list":
@@ -143,5 +147,6 @@ class ConfigApis:
             added = [each for each in more if operation == _APPEND and each not in there]
             values[name] = ",".join((*kept, *added))
         else:
-            return f"Config value append is not allowed for config key: {name}"
+            word = "APPEND" if operation == _APPEND else "SUBTRACT"
+            return f"Can't {word} to key {name} because its type is not LIST."
         return None

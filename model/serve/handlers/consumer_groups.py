@@ -115,9 +115,11 @@ class ConsumerGroupApis:
     def heartbeat(self, request: Request) -> Answer:
         """ConsumerGroupHeartbeat."""
         asked, name = request.fields, request.fields["group_id"]
-        error = self._classic.refusal(request, name)
+        error = self._cluster.use_of_group(request.principal, name, "READ")
         if error == "NONE":
             error = self._refused(request)
+        if error == "NONE":
+            error = self._classic.elsewhere(request, name)
         if error != "NONE":
             return Answer({"error_code": error})
         group = self.groups.setdefault(name, Group())
@@ -151,6 +153,7 @@ class ConsumerGroupApis:
             return "INVALID_REQUEST"
         if is_joining and (
             asked["rebalance_timeout"] == -1
+            or asked["topic_partitions"] is None
             or asked["topic_partitions"]
             or (names is None and pattern is None)
         ):
@@ -308,7 +311,7 @@ class ConsumerGroupApis:
         if error == "NONE" and group is None:
             error = "GROUP_ID_NOT_FOUND"
         if error != "NONE" or group is None:
-            return {"error_code": error, "group_id": name, **_EMPTY}
+            return {"error_code": error, "group_id": name, "members": []}
         return {
             "group_id": name, "group_state": group.state, "group_epoch": group.epoch,
             "assignment_epoch": group.epoch, "assignor_name": group.assignor,
@@ -326,6 +329,3 @@ class ConsumerGroupApis:
                 for one in group.members.values()
             ],
         }  # fmt: skip
-
-
-_EMPTY: Final[Mapping[str, Any]] = {"group_state": "Dead", "members": [], "assignor_name": ""}

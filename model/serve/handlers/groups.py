@@ -156,7 +156,7 @@ class GroupApis:
         told: dict[str, Any] = {"error_code": error, "group_id": name}
         if error != "NONE":
             return told
-        group = self._groups.groups.get(name)
+        group = self.known(name)
         if group is None or name in self.others:
             is_told = request.version >= _KNOWS_NOT_FOUND
             error = "GROUP_ID_NOT_FOUND" if is_told else "NONE"
@@ -179,6 +179,11 @@ class GroupApis:
             ],
         }
 
+    def known(self, name: str) -> Group | None:
+        """The group with an id, if there is one."""
+        group = self._groups.groups.get(name)
+        return group if group is not None and group.is_known else None
+
     def _is_other(self, name: str) -> bool:
         """Whether the coordinator assigns in a group that has members."""
         return name in self.others and self.others[name].state != "Empty"
@@ -198,7 +203,11 @@ class GroupApis:
         found: list[dict[str, Any]] = []
         wanted = [state.lower() for state in request.fields.get("states_filter") or ()]
         types = [kind.lower() for kind in request.fields.get("types_filter") or ()]
-        states = {name: (_state(one), "classic") for name, one in self._groups.groups.items()}
+        states = {
+            name: (_state(one), "classic")
+            for name, one in self._groups.groups.items()
+            if one.is_known
+        }
         states |= {name: (one.state, "consumer") for name, one in self.others.items()}
         for name, (state, kind) in states.items():
             may = self._may.use_of_group(request.principal, name, "DESCRIBE")
@@ -269,11 +278,11 @@ def _fields(response: JoinGroupResponse | SyncGroupResponse) -> dict[str, Any]:
         "error_code": response.error,
         "generation_id": response.generation_id,
         "member_id": response.member_id,
-        "protocol_name": response.protocol_name or "",
     }
     if response.error != "NONE":
         return told
     return told | {
+        "protocol_name": response.protocol_name or "",
         "protocol_type": response.protocol_type,
         "leader": response.leader,
         "skip_assignment": response.skip_assignment,

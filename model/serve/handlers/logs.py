@@ -9,17 +9,34 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ....spec.access.acls import CLUSTER_NAME
+from ....spec.releases.features import RELEASED
 from ...broker.leader import PartitionLeader
 from ...cluster import STATE_PARTITIONS, Cluster
 from ...records import Flag, RecordBatch, RecordError, decode_batch
-from ...wire.listener import LARGEST, UNANSWERED, Answer, Request, Silence
+from ...wire.listener import LARGEST, LOST, UNANSWERED, Answer, Request, Silence
 from ..settings import Settings
 from .metadata import Nodes
 from .partitions import LEADER_EPOCH, OFFSETS_TOPIC, Partitions, partition_name
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+_NO_SESSION, _NEW_SESSION = -1, 0
+"""The epochs of a Fetch that doesn't belong to a session (FetchMetadata.isFull)."""
+_WRONG_TIMES: Final = "One or more records have been rejected due to invalid timestamp"
 _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -4, -5, -6
+_KNOWN_SINCE: Final = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    _EARLIEST_LOCAL: 8,
+    _LATEST_TIERED: 9,
+    _EARLIEST_PENDING: 11,
+}
+"""The first versions of ListOffsets in which these are no times."""
+_NEVER: Final = 1 << 15
 _ZSTD: Final = 4
+_LENGTH_AT, _SHORTEST, _MAGIC_AT, _NEWEST_MAGIC = (8, 12), 14, 16, 2
+"""Of a batch, the place of its length, the shortest length, the place of its magic, and the newest
+one."""
 _USES: Final = {
     "Produce": "WRITE", "Fetch": "READ", "ListOffsets": "DESCRIBE", "DescribeProducers": "READ",
     "OffsetForLeaderEpoch": "DESCRIBE", "DeleteRecords": "DELETE",
@@ -37,6 +54,11 @@ class LogApis:
     ) -> None:
         self._cluster, self._nodes, self._partitions = cluster, nodes, partitions
         self._settings = settings
+        self._knows_few = RELEASED.index(cluster.protocol) >= RELEASED.index("3.7")
+        """Whether all replicas of a partition are enough (Partition.effectiveMinIsr)."""
+        self._knows_times = RELEASED.index(cluster.protocol) >= RELEASED.index("4.0.0")
+        """Whether ListOffsets refuses times below 0 that it doesn't know
+        (ReplicaManager.isListOffsetsTimestampUnsupported)."""
         self.grown = asyncio.Event()
         self.reads_beyond_stable = False
         """A planted bug: read_committed consumers get what is beyond the last stable offset."""
@@ -99,25 +121,71 @@ class LogApis:
             )  # fmt: skip
             refusal = None if error == "NONE" else error
         responses: list[dict[str, Any]] = []
+        is_refused = False
         for topic in asked["topic_data"]:
             done: list[dict[str, Any]] = []
             for part in topic["partition_data"]:
                 place = topic["name"], part["index"]
                 batch, error = read[place]
                 error = refusal or self._refusal(request, topic, part["index"]) or error
-                if error == "NONE" and len(part["records"]) > self._largest(topic["name"]):
-                    error = "MESSAGE_TOO_LARGE"
-                told: dict[str, Any] = {"error_code": error, "base_offset": -1}
+                told: dict[str, Any] = {"error_code": error}
                 if error == "NONE" and batch is not None:
+                    told = self._over_limit(request, place, batch, len(part["records"]))
+                if told["error_code"] == "NONE" and batch is not None:
                     told = self._append(request, place, batch, part["records"])
-                done.append({"index": part["index"], "log_append_time": -1, **told})
+                is_refused |= told["error_code"] != "NONE"
+                done.append(
+                    {"index": part["index"], "base_offset": -1, "log_append_time": -1, **told}
+                )
             responses.append({**_who(topic), "partition_responses": done})
         self.wake()
-        return Answer({"responses": responses}) if asked["acks"] else UNANSWERED
+        if asked["acks"]:
+            return Answer({"responses": responses})
+        # who gets no answer learns of an error by this (KafkaApis.handleProduceRequest)
+        return LOST if is_refused else UNANSWERED
 
-    def _largest(self, topic: str) -> int:
-        """Bytes of the largest batch of a topic."""
-        return int(self._settings.topic(topic, "max.message.bytes"))
+    def _over_limit(
+        self, request: Request, place: tuple[str, int], batch: RecordBatch, size: int
+    ) -> dict[str, Any]:
+        """The error of a batch that its topic doesn't take as it is, or now; NONE if it does
+        (Partition.appendRecordsToLeader, LogValidator.validateTimestamp)."""
+        topic, _ = place
+        replicas = self._partitions.replicas(topic)
+        least = int(self._settings.topic(topic, "min.insync.replicas"))
+        if self._knows_few:
+            least = min(least, replicas)
+        if request.fields["acks"] == -1 and self._nodes.in_sync(replicas) < least:
+            first = self._partitions.leader(*place).log_start_offset
+            return {"error_code": "NOT_ENOUGH_REPLICAS", "log_start_offset": first}
+        if size > int(self._settings.topic(topic, "max.message.bytes")):
+            return {"error_code": "MESSAGE_TOO_LARGE"}
+        if wrong := self._wrong_times(topic, batch):
+            return {
+                "error_code": "INVALID_TIMESTAMP",
+                "error_message": _WRONG_TIMES,
+                "log_start_offset": self._partitions.leader(*place).log_start_offset,
+                "record_errors": [
+                    {"batch_index": n, "batch_index_error_message": why} for n, why in wrong
+                ],
+            }
+        return {"error_code": "NONE"}
+
+    def _wrong_times(self, topic: str, batch: RecordBatch) -> list[tuple[int, str]]:
+        """The records whose timestamps are too far from the broker's clock, and a text for each."""
+        limits = self._settings.time_limits(topic)
+        if limits is None:
+            return []
+        first, last = self._cluster.now_ms - limits[0], self._cluster.now_ms + limits[1]
+        times = [batch.timestamp_of(record) for record in batch.records]
+        return [
+            (
+                n,
+                f"Timestamp {at} of message with offset {n} is out of range. "
+                f"The timestamp should be within [{first}, {last}]",
+            )
+            for n, at in enumerate(times)
+            if at != -1 and not first <= at <= last
+        ]
 
     def _append(
         self, request: Request, place: tuple[str, int], batch: RecordBatch, data: bytes
@@ -155,7 +223,7 @@ class LogApis:
         """Fetch: answers when there is enough, or the longest wait is over. There are no sessions
         (FetchManager.newContext)."""
         asked = request.fields
-        if asked.get("session_id", 0) and asked.get("session_epoch", -1) > 0:
+        if asked.get("session_epoch", _NO_SESSION) not in (_NO_SESSION, _NEW_SESSION):
             return Answer({"error_code": "FETCH_SESSION_ID_NOT_FOUND", "session_id": 0})
         loop = asyncio.get_running_loop()
         until = loop.time() + asked["max_wait"] / 1000
@@ -231,22 +299,29 @@ class LogApis:
                 }  # fmt: skip
                 if told["error_code"] is None:
                     is_committed = request.fields.get("isolation_level", 0)
-                    told |= self._offset(topic["name"], number, part["timestamp"], is_committed)
+                    told |= self._offset(
+                        topic["name"], number, part["timestamp"], is_committed, request.version
+                    )
                 found.append({"partition_index": number, **told})
             topics.append({"name": topic["name"], "partitions": found})
         return Answer({"topics": topics})
 
-    def _offset(self, topic: str, number: int, timestamp: int, is_committed: int) -> dict[str, Any]:
+    def _offset(
+        self, topic: str, number: int, timestamp: int, is_committed: int, version: int
+    ) -> dict[str, Any]:
         leader = self._partitions.leader(topic, number)
+        is_time = timestamp >= 0 or version < _KNOWN_SINCE.get(timestamp, _NEVER)
+        if timestamp < 0 and is_time and self._knows_times:
+            return {"error_code": "UNSUPPORTED_VERSION"}
         end = leader.last_stable_offset if is_committed else leader.high_watermark
         told = {"error_code": "NONE", "offset": -1, "leader_epoch": -1}
-        if timestamp == LATEST:
+        if not is_time and timestamp == LATEST:
             return told | {"offset": end, "leader_epoch": LEADER_EPOCH}
-        if timestamp in (EARLIEST, _EARLIEST_LOCAL):
+        if not is_time and timestamp in (EARLIEST, _EARLIEST_LOCAL):
             return told | {"offset": leader.log_start_offset, "leader_epoch": LEADER_EPOCH}
-        if timestamp in (_LATEST_TIERED, _EARLIEST_PENDING):  # no storage is remote
-            return told
-        if timestamp == MAX_TIMESTAMP:
+        if not is_time and timestamp in (_LATEST_TIERED, _EARLIEST_PENDING):
+            return told  # no storage is remote
+        if not is_time and timestamp == MAX_TIMESTAMP:
             found = self._partitions.latest(topic, number)
         else:
             found = self._partitions.since(topic, number, timestamp)
@@ -373,7 +448,7 @@ def _who(topic: Mapping[str, Any]) -> dict[str, Any]:
 def _unread(error: str) -> dict[str, Any]:
     """A partition of which nothing is read, for an error (ReplicaManager.createLogReadResult)."""
     nothing = {"high_watermark": -1, "last_stable_offset": -1, "log_start_offset": -1}
-    return {"error_code": error, **nothing, "records": b""}
+    return {"error_code": error, **nothing, "records": b"", "aborted_transactions": None}
 
 
 def _epoch_error(asked: Mapping[str, Any]) -> str | None:
@@ -393,6 +468,8 @@ def _batch(data: bytes | None, version: int) -> tuple[RecordBatch | None, str]:
     (ProduceRequest.validateRecords, LogValidator)."""
     if not data:
         return None, "INVALID_RECORD"
+    if (wrong := _framing_error(data)) is not None:
+        return None, wrong
     try:
         batch, end = decode_batch(data, limit=LARGEST)
     except RecordError as error:
@@ -405,6 +482,21 @@ def _batch(data: bytes | None, version: int) -> tuple[RecordBatch | None, str]:
     if _is_transactional(batch) and batch.producer_id == -1:
         return None, "INVALID_RECORD"
     return batch, "NONE"
+
+
+def _framing_error(data: bytes) -> str | None:
+    """The error of bytes that don't begin with a batch that is there whole; None if they do
+    (ByteBufferLogInputStream.nextBatchSize)."""
+    if len(data) < _LENGTH_AT[1]:
+        return "INVALID_RECORD"
+    length = int.from_bytes(data[slice(*_LENGTH_AT)], signed=True)
+    if length < _SHORTEST:
+        return "CORRUPT_MESSAGE"
+    if len(data) <= _MAGIC_AT:
+        return "INVALID_RECORD"
+    if not 0 <= int.from_bytes(data[_MAGIC_AT : _MAGIC_AT + 1], signed=True) <= _NEWEST_MAGIC:
+        return "CORRUPT_MESSAGE"
+    return "INVALID_RECORD" if len(data) < _LENGTH_AT[1] + length else None
 
 
 def _producers(leader: PartitionLeader) -> list[dict[str, Any]]:

@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kio.schema.errors import ErrorCode
+
 from ....spec.access.acls import CLUSTER_NAME
+from ....spec.releases.features import RELEASED
 from ...broker.transactions.transaction_log import partition_for
 from ...cluster import STATE_PARTITIONS
 from ...wire.listener import Answer, Request
@@ -19,7 +22,7 @@ _INTERNAL: Final = (OFFSETS_TOPIC, LOG_TOPIC)
 _GROUP, _TRANSACTION = 0, 1
 _UNKNOWN: Final = "UNKNOWN_TOPIC_OR_PARTITION"
 _NO_AUTHORITY: Final = -(2**31)  # authorized operations, where nobody asked for them
-_BROKERS: Final = 1  # endpoint type
+_BROKERS, _CONTROLLERS = 1, 2  # endpoint types
 CLUSTER_ID: Final = "epochfence"
 
 
@@ -35,15 +38,21 @@ class Nodes:
     addresses: Mapping[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
     moved: dict[int, int] = field(default_factory=dict[int, int])
     racks: tuple[str, ...] = ()
+    most_in_sync: int | None = None
+    """How many replicas of a partition are in sync, at most; None: all are."""
 
     def leader(self, number: int) -> int:
         """The broker that leads the partition of this number."""
         return number % self.count
 
     def replicas(self, number: int, factor: int) -> list[int]:
-        """The brokers with a replica of a partition, its leader first. All are in sync."""
+        """The brokers with a replica of a partition, its leader first, then those in sync."""
         leader = self.leader(number)
         return [(leader + other) % self.count for other in range(min(factor, self.count))]
+
+    def in_sync(self, replicas: int) -> int:
+        """How many of so many replicas of a partition are in sync."""
+        return replicas if self.most_in_sync is None else min(replicas, self.most_in_sync)
 
     def rack(self, node: int) -> str | None:
         """The rack of a broker."""
@@ -90,7 +99,10 @@ class MetadataApis:
         self._nodes, self._partitions, self._deleted = nodes, partitions, deleted
         self._settings = settings
         self._may = partitions.cluster
-        self._factors: dict[str, int] = {}
+        place = RELEASED.index(partitions.cluster.protocol)
+        self._knows_names = place >= RELEASED.index("2.8")
+        """Whether Metadata looks at the name of a topic that it doesn't make
+        (KafkaApis.getTopicMetadata)."""
         self.answers: Mapping[str, Callable[[Request], Answer]] = {
             "Metadata": self.metadata,
             "DescribeCluster": self.describe_cluster,
@@ -124,9 +136,9 @@ class MetadataApis:
 
     def _asked(self, request: Request, topic: Mapping[str, Any], makes: bool) -> dict[str, Any]:
         """A topic that was asked for by name, or (from version 10 on) by id."""
-        if topic["name"] is not None:
+        topic_id = topic.get("topic_id")
+        if topic_id is None and topic["name"] is not None:
             return self._topic(request, topic["name"], makes)
-        topic_id = topic["topic_id"]
         name = self._partitions.name_of(topic_id)
         if name is None:
             return {"error_code": "UNKNOWN_TOPIC_ID", "name": None, "topic_id": topic_id}
@@ -143,7 +155,9 @@ class MetadataApis:
         if error is not None:
             count = 0
         elif count is None:
-            error = self._made(request, name) if makes else _UNKNOWN
+            is_wrong = self._knows_names and not self._partitions.is_name(name)
+            unknown = "INVALID_TOPIC_EXCEPTION" if is_wrong else _UNKNOWN
+            error = self._made(request, name) if makes else unknown
             count = topics.get(name, 0)
         partitions: list[dict[str, Any]] = []
         for number in range(count):
@@ -154,7 +168,7 @@ class MetadataApis:
                     "leader_id": leader,
                     "leader_epoch": LEADER_EPOCH,
                     "replica_nodes": replicas,
-                    "isr_nodes": replicas,
+                    "isr_nodes": replicas[: self._nodes.in_sync(len(replicas))],
                 }
             )
         return {
@@ -171,8 +185,7 @@ class MetadataApis:
         if name == LOG_TOPIC:
             leader = self._nodes.log_leader(number)
             return leader, [leader]
-        default = self._settings.number("default.replication.factor")
-        replicas = self._nodes.replicas(number, self._factors.get(name, default))
+        replicas = self._nodes.replicas(number, self._partitions.replicas(name))
         return replicas[0], replicas
 
     def _made(self, request: Request, name: str) -> str:
@@ -182,8 +195,11 @@ class MetadataApis:
 
     def describe_cluster(self, request: Request) -> Answer:
         """DescribeCluster. There are no controllers to ask for."""
-        if request.fields.get("endpoint_type", _BROKERS) != _BROKERS:
+        kind = request.fields.get("endpoint_type", _BROKERS)
+        if kind == _CONTROLLERS:
             return Answer({"error_code": "MISMATCHED_ENDPOINT_TYPE"})
+        if kind != _BROKERS:
+            return Answer({"error_code": "UNSUPPORTED_ENDPOINT_TYPE"})
         return Answer(
             {
                 "brokers": self._nodes.told(),
@@ -224,13 +240,34 @@ class MetadataApis:
             count, factor = self._wanted(topic)
             if times[name] == 1:
                 error, message = self._created(request, topic, count, factor)
-            told.append(
-                {"name": name, "error_code": error, "error_message": message,
-                 "topic_id": self._partitions.ids.get(name) if error == "NONE" else None,
-                 "num_partitions": count if error == "NONE" else -1,
-                 "replication_factor": factor if error == "NONE" else -1, "configs": []}
-            )  # fmt: skip
+            result: dict[str, Any] = {
+                "name": name,
+                "error_code": error,
+                "error_message": message,
+                "configs": [],
+            }
+            if error == "NONE":
+                result["topic_id"] = self._partitions.ids.get(name)
+                result |= self._properties(request, name, count, factor)
+            told.append(result)
         return Answer({"topics": told})
+
+    def _properties(self, request: Request, topic: str, count: int, factor: int) -> dict[str, Any]:
+        """The properties of a topic in the answer to its creation, if its settings may be
+        described (ControllerApis.createTopics)."""
+        if not self._may.allows(request.principal, "DESCRIBE_CONFIGS", "TOPIC", topic):
+            return {"topic_config_error_code": ErrorCode.topic_authorization_failed.value}
+        configs = [
+            {
+                "name": name,
+                "value": self._settings.topic(topic, name),
+                "read_only": False,
+                "config_source": self._settings.source(topic, name),
+                "is_sensitive": False,
+            }
+            for name in self._settings.of_topics
+        ]
+        return {"num_partitions": count, "replication_factor": factor, "configs": configs}
 
     def _wanted(self, topic: Mapping[str, Any]) -> tuple[int, int]:
         """How many partitions a topic gets, and how many replicas each."""
@@ -269,7 +306,7 @@ class MetadataApis:
         check = bool(request.fields.get("validate_only"))
         error = self._partitions.create(name, count, configs, only_checks=check)
         if error == "NONE" and not check:
-            self._factors[name] = factor
+            self._partitions.factors[name] = factor
         return error, None
 
     def _is_assignment(
@@ -320,6 +357,9 @@ class MetadataApis:
         for topic in asked:
             name: str | None = topic["name"]
             topic_id: Any = topic.get("topic_id")
+            if name is not None and topic_id is not None:
+                told.append({"name": name, "topic_id": topic_id, "error_code": "INVALID_REQUEST"})
+                continue
             if name is None:
                 name = self._partitions.name_of(topic_id)
             error = "UNKNOWN_TOPIC_ID"
@@ -329,7 +369,6 @@ class MetadataApis:
                 if error == "NONE":
                     error = self._partitions.delete(name)
                 if error == "NONE":
-                    self._factors.pop(name, None)
                     self._deleted(name)
             told.append({"name": name, "topic_id": topic_id, "error_code": error})
         return Answer({"responses": told})

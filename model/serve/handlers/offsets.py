@@ -214,10 +214,9 @@ class OffsetApis:
         if not self._cluster.allows(request.principal, "DELETE", "GROUP", group_id):
             return Answer({"error_code": "GROUP_AUTHORIZATION_FAILED"})
         error = self._groups.elsewhere(request, group_id)
-        group = self._cluster.groups.groups.get(group_id)
-        if error == "NONE" and group is None:
+        if error == "NONE" and self._groups.known(group_id) is None:
             error = "GROUP_ID_NOT_FOUND"
-        if error != "NONE" or group is None:
+        if error != "NONE":
             return Answer({"error_code": error})
         used = self._groups.subscribed(group_id)
         if used is None:

@@ -57,6 +57,8 @@ class Partitions:
     topics: dict[str, int] = field(default_factory=dict[str, int])
     ids: dict[str, UUID] = field(default_factory=dict[str, UUID])
     """The topics' ids, by name."""
+    factors: dict[str, int] = field(default_factory=dict[str, int])
+    """How many replicas the partitions of a topic have, if not the default."""
     _names: dict[UUID, str] = field(default_factory=dict[UUID, str])
     _bytes: dict[str, dict[int, bytes]] = field(default_factory=dict[str, dict[int, bytes]])
     _segments: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
@@ -87,12 +89,16 @@ class Partitions:
         """Whether there is such a partition."""
         return 0 <= number < self.topics.get(topic, 0)
 
+    def is_name(self, topic: str) -> bool:
+        """Whether a topic can have this name (Topic.validate)."""
+        return bool(_NAME.fullmatch(topic)) and topic not in (".", "..")
+
     def create(
         self, topic: str, count: int, settings: Mapping[str, str] | None = None, *,
         only_checks: bool = False,
     ) -> str:  # fmt: skip
         """Makes a topic, or only checks whether it could be made: an error."""
-        if not _NAME.fullmatch(topic) or topic in (".", ".."):
+        if not self.is_name(topic):
             return "INVALID_TOPIC_EXCEPTION"
         if topic in self.topics or topic in (OFFSETS_TOPIC, LOG_TOPIC):
             return "TOPIC_ALREADY_EXISTS"
@@ -116,8 +122,13 @@ class Partitions:
             self._bytes.pop(partition_name(topic, number), None)
             self._segments.pop(partition_name(topic, number), None)
         del self._names[self.ids.pop(topic)]
+        self.factors.pop(topic, None)
         self.settings.forget(topic)
         return "NONE"
+
+    def replicas(self, topic: str) -> int:
+        """How many replicas each partition of a topic has."""
+        return self.factors.get(topic, self.settings.number("default.replication.factor"))
 
     def leader(self, topic: str, number: int) -> PartitionLeader:
         """The leader of a partition."""

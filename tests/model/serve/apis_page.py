@@ -25,8 +25,7 @@ here (kio 0.6.5 ends before it), or if Kafka has the API and the cluster hasn't.
 """
 LEFT_OUT: Final = {
     "ApiVersions": "the transaction.version is finalized, nothing else",
-    "Produce": "every append is replicated at once, so `acks` 1 and -1 are alike; a batch's "
-    "timestamps are not limited",
+    "Produce": "the replicas in sync have each append at once",
     "Fetch": "no sessions, no other replica to read from; a leader's epoch is 0",
     "ListOffsets": "a leader's epoch is 0; no storage is remote",
     "Metadata": "no authorized operations; broker 0 is the controller",
@@ -41,8 +40,7 @@ LEFT_OUT: Final = {
     "DescribeGroups": "a member's host is /127.0.0.1; no authorized operations",
     "ListGroups": "",
     "DeleteGroups": "",
-    "CreateTopics": "an assignment is checked, and only its number of replicas is heeded; the "
-    "answer has no settings",
+    "CreateTopics": "an assignment is checked, and only its number of replicas is heeded",
     "CreatePartitions": "an assignment is checked, and not heeded",
     "DeleteTopics": "",
     "DeleteRecords": "",
@@ -55,8 +53,8 @@ LEFT_OUT: Final = {
     "OffsetForLeaderEpoch": "all records are of epoch 0",
     "DescribeAcls": "ACLs have no hosts; a filter of names, principals or operations isn't heeded",
     "DescribeConfigs": "of a broker, the settings that `serve` heeds; no documentation",
-    "AlterConfigs": "of topics only; max.message.bytes, message.timestamp.type, retention.bytes "
-    "and segment.bytes are heeded, the others are kept and told",
+    "AlterConfigs": "of topics only; max.message.bytes, message.timestamp.*, min.insync.replicas, "
+    "retention.bytes and segment.bytes are heeded, the others are kept and told",
     "IncrementalAlterConfigs": "as AlterConfigs",
     "DescribeCluster": "no authorized operations, no controllers",
     "DescribeLogDirs": "one directory; leaders' partitions only; no lag",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -11,10 +12,11 @@ import pytest
 
 from epochfence.model.records import Record, RecordBatch, decode_batch, encode_batch
 from epochfence.model.serve.server import EARLY, Server, offered
-from epochfence.model.wire.connection import KNOWN, Connection, Security
+from epochfence.model.wire.connection import KNOWN, Connection, Security, request_bytes
 from epochfence.spec.releases.broker_versions import newest_of
 from epochfence.spec.releases.features import NEWEST, RELEASED
 from epochfence.tests.model.serve.apis_page import LEFT_OUT, kafkas, offers, page
+from epochfence.tests.model.serve.clients import TIMEOUT_S
 
 LAST_NAMED = 12
 """The last version of Produce in which topics go by names."""
@@ -44,9 +46,11 @@ class Client:
         (told,) = self.ask("CreateTopics", topics=[topic])["topics"]
         return told
 
-    def produce(self, topic: str, data: bytes, version: int = LAST_NAMED) -> dict[str, Any]:
+    def produce(
+        self, topic: str, data: bytes, version: int = LAST_NAMED, *, acks: int = -1
+    ) -> dict[str, Any]:
         told = self.ask(
-            "Produce", version, acks=-1, timeout=1000, transactional_id=None,
+            "Produce", version, acks=acks, timeout=1000, transactional_id=None,
             topic_data=[
                 {"name": topic, "topic_id": self.server.partitions.ids.get(topic),
                  "partition_data": [{"index": 0, "records": data}]}
@@ -177,6 +181,33 @@ def test_an_id_that_no_topic_has(client: Client) -> None:
     assert gone["error_code"] == "UNKNOWN_TOPIC_ID"
 
 
+def test_who_names_a_topic_by_name_and_id(client: Client) -> None:
+    both = {"name": "orders", "topic_id": uuid4()}
+    (topic,) = client.ask("Metadata", topics=[both])["topics"]
+    assert topic["error_code"] == "UNKNOWN_TOPIC_ID"
+    (gone,) = client.ask("DeleteTopics", topics=[both])["responses"]
+    assert gone["error_code"] == "INVALID_REQUEST"
+    assert "orders" in client.server.partitions.topics
+
+
+@pytest.mark.parametrize(
+    ("release", "error"),
+    [("2.5", "UNKNOWN_TOPIC_OR_PARTITION"), ("3.6", "INVALID_TOPIC_EXCEPTION")],
+)
+def test_a_name_that_no_topic_can_have(release: str, error: str) -> None:
+    with Server(release, settings={"auto.create.topics.enable": "false"}) as server:
+        client = Client(server)
+        with closing(client.connection):
+            asked = [{"name": "a/b", "topic_id": None}]
+            (topic,) = client.ask("Metadata", topics=asked, allow_auto_topic_creation=False)[
+                "topics"
+            ]
+            assert topic["error_code"] == error
+            resource = {"resource_type": 2, "resource_name": "a/b", "configuration_keys": None}
+            (result,) = client.ask("DescribeConfigs", resources=[resource])["results"]
+            assert result["error_code"] == "INVALID_TOPIC_EXCEPTION"
+
+
 def test_coordinators_of_several_groups(client: Client) -> None:
     told = client.ask("FindCoordinator", key_type=0, coordinator_keys=["a", "b"])["coordinators"]
     assert [(one["key"], one["error_code"], one["node_id"]) for one in told] == [
@@ -226,6 +257,134 @@ def test_a_batch_above_the_limit_is_refused(client: Client) -> None:
     assert client.produce("large", large)["error_code"] == "NONE"
 
 
+def test_a_batch_behind_whose_topic_few_replicas_are_in_sync_is_refused() -> None:
+    configs = [{"name": "min.insync.replicas", "value": "2"}]
+    with Server("4.4", brokers=3, in_sync=1, settings={"default.replication.factor": "3"}) as three:
+        client = Client(three)
+        with closing(client.connection):
+            for name, replicas in (("alone", 1), ("shared", 3)):
+                client.create(name, configs=configs, replication_factor=replicas)
+            assert client.produce("alone", batch(1))["error_code"] == "NONE"
+            assert client.produce("shared", batch(1))["error_code"] == "NOT_ENOUGH_REPLICAS"
+            assert client.produce("shared", batch(1), acks=1)["error_code"] == "NONE"
+            asked = [{"name": "shared", "topic_id": None}]
+            (topic,) = client.ask("Metadata", topics=asked)["topics"]
+            assert topic["partitions"][0]["replica_nodes"] == [0, 1, 2]
+            assert topic["partitions"][0]["isr_nodes"] == [0]
+
+
+def test_until_37_a_topic_with_few_replicas_takes_no_batch_that_all_have_to_get() -> None:
+    with Server("3.6", topics={"orders": 1}, settings={"min.insync.replicas": "2"}) as server:
+        client = Client(server)
+        with closing(client.connection):
+            assert client.produce("orders", batch(1), 9)["error_code"] == "NOT_ENOUGH_REPLICAS"
+            assert client.produce("orders", batch(1), 9, acks=1)["error_code"] == "NONE"
+
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("release", "setting", "wrong"),
+    [
+        ("3.5", None, []),
+        ("4.4", None, [1]),
+        ("3.5", "message.timestamp.difference.max.ms", [0, 1]),
+        ("3.6", "message.timestamp.difference.max.ms", [0, 1]),
+        ("4.4", "message.timestamp.before.max.ms", [0, 1]),
+    ],
+)
+def test_timestamps_are_near_the_clock_of_the_broker(
+    release: str, setting: str | None, wrong: list[int]
+) -> None:
+    with Server(release) as server:
+        client = Client(server)
+        with closing(client.connection):
+            configs = [] if setting is None else [{"name": setting, "value": "1000"}]
+            assert client.create("orders", configs=configs)["error_code"] == "NONE"
+            now = server.cluster.now_ms
+            told = client.produce("orders", batch(now - HOUR_MS, now + 2 * HOUR_MS, now), 9)
+            assert told["error_code"] == ("INVALID_TIMESTAMP" if wrong else "NONE")
+            assert [one["batch_index"] for one in told["record_errors"]] == wrong
+            by_append = [*configs, {"name": "message.timestamp.type", "value": "LogAppendTime"}]
+            assert client.create("by-append", configs=by_append)["error_code"] == "NONE"
+            told = client.produce("by-append", batch(now + 2 * HOUR_MS), 9)
+            assert told["error_code"] == "NONE"
+
+
+def test_who_wants_no_answer_loses_the_connection_by_an_error(client: Client) -> None:
+    address = client.server.brokers.addresses[0]
+
+    def sent(topic: str) -> socket.socket:
+        parts = [{"index": 0, "records": batch(1)}]
+        fields = {
+            "acks": 0,
+            "timeout": 1000,
+            "transactional_id": None,
+            "topic_data": [{"name": topic, "partition_data": parts}],
+        }
+        opened = socket.create_connection(address, timeout=TIMEOUT_S)
+        for data in (request_bytes("Produce", 9, fields), request_bytes("ApiVersions", 0, {})):
+            opened.sendall(len(data).to_bytes(4) + data)
+        return opened
+
+    with sent("orders") as fine, sent("nowhere") as closed:
+        assert len(fine.recv(4)) == 4
+        with suppress(ConnectionResetError):
+            assert closed.recv(4) == b""
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        (slice(0, 11), "INVALID_RECORD"),
+        (slice(0, 16), "INVALID_RECORD"),
+        (slice(0, -1), "INVALID_RECORD"),
+        ((16, 3), "CORRUPT_MESSAGE"),
+        ((16, 1), "INVALID_RECORD"),
+        ((11, 13), "CORRUPT_MESSAGE"),
+        ((-1, 1), "CORRUPT_MESSAGE"),
+    ],
+)
+def test_bytes_that_are_no_whole_batch(
+    client: Client, changed: slice | tuple[int, int], error: str
+) -> None:
+    data = bytearray(batch(1))
+    if isinstance(changed, slice):
+        data = data[changed]
+    else:
+        data[changed[0]] = changed[1]
+    assert client.produce("orders", bytes(data))["error_code"] == error
+
+
+@pytest.mark.parametrize(
+    ("release", "version", "timestamp", "error", "offset"),
+    [
+        ("4.4", 11, -5, "NONE", -1),
+        ("4.4", 8, -5, "UNSUPPORTED_VERSION", -1),
+        ("4.4", 11, -7, "UNSUPPORTED_VERSION", -1),
+        ("4.4", 6, -3, "UNSUPPORTED_VERSION", -1),
+        ("4.4", 7, -3, "NONE", 1),
+        ("3.6", 8, -5, "NONE", 0),
+        ("2.5", 5, -3, "NONE", 0),
+    ],
+)
+def test_times_below_zero_have_a_meaning_from_a_version_on(
+    release: str, version: int, timestamp: int, error: str, offset: int
+) -> None:
+    with Server(release, topics={"orders": 1}) as server:
+        client = Client(server)
+        with closing(client.connection):
+            client.produce("orders", batch(1, 2), 8)
+            partition = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1}
+            topics = [{"name": "orders", "partitions": [partition]}]
+            told = client.ask(
+                "ListOffsets", version, replica_id=-1, isolation_level=0, topics=topics
+            )
+            (found,) = told["topics"][0]["partitions"]
+            assert (found["error_code"], found["offset"]) == (error, offset)
+
+
 @pytest.mark.parametrize(
     ("epoch", "error"), [(-1, "NONE"), (0, "NONE"), (1, "UNKNOWN_LEADER_EPOCH")]
 )
@@ -245,6 +404,8 @@ def test_there_are_no_fetch_sessions(client: Client) -> None:
     topic_id = client.server.partitions.ids["orders"]
     assert client.fetch(topic_id, session_id=0, session_epoch=0)["session_id"] == 0
     told = client.fetch(topic_id, session_id=7, session_epoch=1)
+    assert told["error_code"] == "FETCH_SESSION_ID_NOT_FOUND"
+    told = client.fetch(topic_id, session_id=0, session_epoch=1)
     assert told["error_code"] == "FETCH_SESSION_ID_NOT_FOUND"
 
 
@@ -294,6 +455,11 @@ def test_topics_that_can_and_cant_be_made(client: Client, given: Any, error: str
     assert told["error_code"] == error
     assert ("made" in client.server.partitions.topics) == (error == "NONE")
     assert (told["topic_id"] is None) == (error != "NONE")
+    values = {each["name"]: (each["value"], each["config_source"]) for each in told["configs"]}
+    assert bool(values) == (error == "NONE")
+    if values:
+        own = {each["name"]: each["value"] for each in given.get("configs", ())}
+        assert values["retention.ms"] == (("1", 1) if own else ("604800000", 5))
 
 
 def test_names_that_collide(client: Client) -> None:
@@ -326,6 +492,8 @@ def test_settings_of_a_topic_are_told_and_changed(client: Client) -> None:
     assert told("cleanup.policy") == ("compact", 1)
     assert alter("retention.ms", 2, "1") == "INVALID_CONFIG"
     assert alter("no.such", 0, "1") == "INVALID_CONFIG"
+    assert alter("no.such", 1, None) == "NONE"
+    assert alter("retention.ms", 0, None) == "INVALID_REQUEST"
     config = {"name": "max.message.bytes", "value": "10"}
     resource = {"resource_type": 2, "resource_name": "orders", "configs": [config]}
     client.ask("AlterConfigs", resources=[resource], validate_only=False)
@@ -357,6 +525,9 @@ def test_the_cluster_and_its_directories(client: Client) -> None:
     assert [one["broker_id"] for one in told["brokers"]] == [0]
     assert (
         client.ask("DescribeCluster", endpoint_type=2)["error_code"] == "MISMATCHED_ENDPOINT_TYPE"
+    )
+    assert (
+        client.ask("DescribeCluster", endpoint_type=3)["error_code"] == "UNSUPPORTED_ENDPOINT_TYPE"
     )
     (directory,) = client.ask("DescribeLogDirs", topics=None)["results"]
     (topic,) = directory["topics"]
@@ -413,6 +584,19 @@ def test_groups_are_described_and_offsets_deleted(client: Client) -> None:
         "GROUP_SUBSCRIBED_TO_TOPIC"
     )
     assert delete("other")["topics"][0]["partitions"][0]["error_code"] == "NONE"
+
+
+def test_who_asks_about_a_group_doesnt_make_it(client: Client) -> None:
+    told = client.ask(
+        "Heartbeat", group_id="g", generation_id=1, member_id="m", group_instance_id=None
+    )
+    assert told["error_code"] == "UNKNOWN_MEMBER_ID"
+    assert client.ask("ListGroups", states_filter=[], types_filter=[])["groups"] == []
+    topics = [{"name": "orders", "partitions": [{"partition_index": 0}]}]
+    told = client.ask("OffsetDelete", group_id="g", topics=topics)
+    assert told["error_code"] == "GROUP_ID_NOT_FOUND"
+    (group,) = client.ask("DescribeGroups", groups=["g"])["groups"]
+    assert group["error_code"] == "GROUP_ID_NOT_FOUND"
 
 
 def test_a_long_text_beside_an_offset_is_refused(client: Client) -> None:
