@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from ...language import Change, Row, Table, each, event, if_, replace
+from ...language import Change, Row, Table, each, event, feature, if_, lost, replace, some
 from ..answers import awaits
 from ..client.state import (
+    ABORTING,
+    COMMITTING,
+    FATAL_ERROR,
     IN_TRANSACTION,
     INITIALIZING,
     NO_ID,
     NO_SEQUENCE,
     UNSENT,
     batches,
+    can_only_close,
+    ending,
     entry_epoch,
     entry_id,
     has_tracked,
@@ -26,11 +31,14 @@ from ..client.state import (
     txn,
     unresolved,
 )
+from ..client.transaction_manager import CallResult, call_result, last_error
 from ..errors import Errors
 from ..messages import (
     NO_EPOCH,
     NO_OFFSET,
     PARTITION,
+    EndTxn,
+    EndTxnResponse,
     InitProducerId,
     InitProducerIdResponse,
     ProduceResponse,
@@ -52,6 +60,15 @@ counts_across_metadata = rule(
     "confluentinc/librdkafka 1.9.0, release notes",
 )
 
+unknown_end_fatal = feature(
+    "unknown_end_fatal",
+    None,
+    sentence="An EndTxn whose connection breaks, or that times out, isn't sent again: the client "
+    "can only be closed, and the next instance gets a new epoch. Proposed for clients of "
+    "transaction version 1.",
+    source="docs/clients.md, Answers to maintainers",
+)
+
 is_awaited = awaits(
     ProduceResponse.producer,
     ProduceResponse.partition,
@@ -63,8 +80,19 @@ order_is_lost = ProduceResponse.error.is_in(
 )
 batch = batches[q][s]
 
+_FAILED = {
+    txn: None,
+    ending: False,
+    connection: connection + 1,
+    last_error: some(Errors.KAFKA_EXCEPTION),
+    call_result: CallResult.FAILED,
+}
 transactional = (
-    Change("librdkafka", "Clients are librdkafka's.", features=(bumps_after_abort,))
+    Change(
+        "librdkafka",
+        "Clients are librdkafka's.",
+        features=(bumps_after_abort, unknown_end_fatal),
+    )
     .table("producer.ProduceResponse")
     .before(
         "not-awaited",
@@ -109,6 +137,43 @@ transactional = (
                 unresolved: each(q, None),
             },
             source="confluentinc/librdkafka issue 3575, 1.8.2 and 1.6.2",
+        ),
+    )
+    .table("producer.request overtaken")
+    .before(
+        "end-again",
+        Row(
+            "unknown-end-fatal",
+            "EndTxn has timed out: the client can only be closed",
+            when=state.is_in(COMMITTING, ABORTING) & ~ending & ~can_only_close,
+            during=unknown_end_fatal,
+            goto=FATAL_ERROR,
+            set=_FAILED,
+            source="unknown_end_fatal",
+        ),
+    )
+    .table(f"producer.{lost(EndTxn).name}")
+    .before(
+        "sent-again",
+        Row(
+            "unknown-end-fatal",
+            "The connection breaks at EndTxn: the client can only be closed",
+            during=unknown_end_fatal,
+            goto=FATAL_ERROR,
+            set=_FAILED,
+            source="unknown_end_fatal",
+        ),
+    )
+    .table(f"producer.{lost(EndTxnResponse).name}")
+    .before(
+        "sent-again",
+        Row(
+            "unknown-end-fatal",
+            "The connection breaks before the answer to EndTxn: the client can only be closed",
+            during=unknown_end_fatal,
+            goto=FATAL_ERROR,
+            set=_FAILED,
+            source="unknown_end_fatal",
         ),
     )
 )
