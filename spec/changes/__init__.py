@@ -99,6 +99,13 @@ def _retention() -> System:
 
 
 @cache
+def _share() -> System:
+    from .share_group import share_group
+
+    return shipped("reading") + share_group
+
+
+@cache
 def _below_next() -> System:
     from .duplicates import below_next
 
@@ -150,5 +157,6 @@ VARIED: dict[str, Callable[[], System]] = {
     "transactions+upgrade": _upgrade,
     "transactions+replication": _replication,
     "reading+retention": _retention,
+    "reading+share": _share,
     "transactions+two-phase-commit": _two_phase_commit,
 }
