@@ -16,6 +16,7 @@ from uuid import uuid4
 from ...broker.group_messages import Identity
 from ...cluster import Cluster
 from ...wire.listener import Answer, Request
+from .authorized import NOT_ASKED, operations
 from .groups import GroupApis
 from .partitions import Partitions
 
@@ -312,8 +313,11 @@ class ConsumerGroupApis:
             error = "GROUP_ID_NOT_FOUND"
         if error != "NONE" or group is None:
             return {"error_code": error, "group_id": name, "members": []}
+        is_asked = request.fields.get("include_authorized_operations", False)
+        may = operations(self._cluster, request.principal, "GROUP", name) if is_asked else NOT_ASKED
         return {
             "group_id": name, "group_state": group.state, "group_epoch": group.epoch,
+            "authorized_operations": may,
             "assignment_epoch": group.epoch, "assignor_name": group.assignor,
             "members": [
                 {

@@ -15,6 +15,7 @@ from ...broker.group_coordinator import Group
 from ...broker.group_messages import Identity, JoinGroupResponse, SyncGroupResponse
 from ...cluster import Cluster
 from ...wire.listener import Answer, Request
+from .authorized import operations
 from .metadata import Nodes
 
 _NOT_HERE: Final = "NOT_COORDINATOR"
@@ -161,6 +162,8 @@ class GroupApis:
             is_told = request.version >= _KNOWS_NOT_FOUND
             error = "GROUP_ID_NOT_FOUND" if is_told else "NONE"
             return told | {"error_code": error, "group_state": "Dead"}
+        if request.fields.get("include_authorized_operations", False):
+            told["authorized_operations"] = operations(self._may, request.principal, "GROUP", name)
         protocol = group.protocol if group.status == "STABLE" else None
         return told | {
             "group_state": _state(group),

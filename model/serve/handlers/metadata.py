@@ -16,12 +16,12 @@ from ...broker.transactions.transaction_log import partition_for
 from ...cluster import STATE_PARTITIONS
 from ...wire.listener import Answer, Request
 from ..settings import Settings
+from .authorized import NOT_ASKED, OPERATIONS, on_cluster, operations
 from .partitions import LEADER_EPOCH, LOG_TOPIC, OFFSETS_TOPIC, Partitions
 
 _INTERNAL: Final = (OFFSETS_TOPIC, LOG_TOPIC)
 _GROUP, _TRANSACTION = 0, 1
 _UNKNOWN: Final = "UNKNOWN_TOPIC_OR_PARTITION"
-_NO_AUTHORITY: Final = -(2**31)  # authorized operations, where nobody asked for them
 _BROKERS, _CONTROLLERS = 1, 2  # endpoint types
 CLUSTER_ID: Final = "epochfence"
 
@@ -130,7 +130,7 @@ class MetadataApis:
                 "cluster_id": CLUSTER_ID,
                 "controller_id": 0,
                 "topics": topics,
-                "cluster_authorized_operations": _NO_AUTHORITY,
+                "cluster_authorized_operations": self._on_cluster(request),
             }
         )
 
@@ -171,14 +171,22 @@ class MetadataApis:
                     "isr_nodes": replicas[: self._nodes.in_sync(len(replicas))],
                 }
             )
+        is_asked = request.fields.get("include_topic_authorized_operations", False)
+        may = NOT_ASKED
+        if is_asked and error is None:
+            may = operations(self._may, request.principal, "TOPIC", name)
         return {
             "error_code": error or "NONE",
             "name": name,
             "is_internal": name in _INTERNAL,
             "topic_id": self._partitions.ids.get(name) if count else None,
             "partitions": partitions,
-            "topic_authorized_operations": _NO_AUTHORITY,
+            "topic_authorized_operations": may,
         }
+
+    def _on_cluster(self, request: Request) -> int:
+        is_asked = request.fields.get("include_cluster_authorized_operations", False)
+        return on_cluster(self._may, request.principal) if is_asked else NOT_ASKED
 
     def _replicas(self, name: str, number: int) -> tuple[int, list[int]]:
         """The leader of a partition, and all its replicas."""
@@ -205,7 +213,7 @@ class MetadataApis:
                 "brokers": self._nodes.told(),
                 "cluster_id": CLUSTER_ID,
                 "controller_id": 0,
-                "cluster_authorized_operations": _NO_AUTHORITY,
+                "cluster_authorized_operations": self._on_cluster(request),
             }
         )
 
@@ -390,7 +398,7 @@ class MetadataApis:
                 of = told.setdefault((line.resource, line.name, line.pattern), [])
                 of.append(
                     {"principal": line.principal, "host": "*", "permission_type": allows,
-                     "operation": _OPERATIONS[line.operation]}
+                     "operation": OPERATIONS[line.operation]}
                 )  # fmt: skip
         return Answer(
             {
@@ -408,9 +416,4 @@ _ANY: Final = 1
 _RESOURCE_TYPES: Final = {"TOPIC": 2, "GROUP": 3, "CLUSTER": 4, "TRANSACTIONAL_ID": 5}
 _PATTERNS: Final = {"LITERAL": 3, "PREFIXED": 4}
 _PERMISSIONS: Final = {"DENY": 2, "ALLOW": 3}
-_OPERATIONS: Final = {
-    "ALL": 2, "READ": 3, "WRITE": 4, "CREATE": 5, "DELETE": 6, "ALTER": 7, "DESCRIBE": 8,
-    "CLUSTER_ACTION": 9, "DESCRIBE_CONFIGS": 10, "ALTER_CONFIGS": 11, "IDEMPOTENT_WRITE": 12,
-    "TWO_PHASE_COMMIT": 15,
-}  # fmt: skip
-"""The numbers of ACLs' parts (ResourceType, PatternType, AclPermissionType, AclOperation)."""
+"""The numbers of ACLs' parts (ResourceType, PatternType, AclPermissionType)."""

@@ -28,7 +28,7 @@ LEFT_OUT: Final = {
     "Produce": "the replicas in sync have each append at once",
     "Fetch": "no sessions, no other replica to read from; a leader's epoch is 0",
     "ListOffsets": "a leader's epoch is 0; no storage is remote",
-    "Metadata": "no authorized operations; broker 0 is the controller",
+    "Metadata": "broker 0 is the controller",
     "OffsetCommit": "offsets don't expire",
     "OffsetFetch": "",
     "OffsetDelete": "",
@@ -37,7 +37,7 @@ LEFT_OUT: Final = {
     "SyncGroup": "",
     "Heartbeat": "",
     "LeaveGroup": "",
-    "DescribeGroups": "a member's host is /127.0.0.1; no authorized operations",
+    "DescribeGroups": "a member's host is /127.0.0.1",
     "ListGroups": "",
     "DeleteGroups": "",
     "CreateTopics": "an assignment is checked, and only its number of replicas is heeded",
@@ -56,14 +56,14 @@ LEFT_OUT: Final = {
     "AlterConfigs": "of topics only; max.message.bytes, message.timestamp.*, min.insync.replicas, "
     "retention.bytes and segment.bytes are heeded, the others are kept and told",
     "IncrementalAlterConfigs": "as AlterConfigs",
-    "DescribeCluster": "no authorized operations, no controllers",
+    "DescribeCluster": "no controllers",
     "DescribeLogDirs": "one directory; leaders' partitions only; no lag",
     "DescribeProducers": "",
     "DescribeTransactions": "",
     "ListTransactions": "a pattern is one of Python's",
     "ConsumerGroupHeartbeat": "beside the tables; one assignor for `uniform` and `range`; a "
     "rebalance has no time limit; a pattern is one of Python's; no group changes its protocol",
-    "ConsumerGroupDescribe": "a member's host is /127.0.0.1; no authorized operations",
+    "ConsumerGroupDescribe": "a member's host is /127.0.0.1",
 }
 """What the answers to an API leave out; empty: nothing. The tables of `spec` decide about
 transactions, groups and offsets."""

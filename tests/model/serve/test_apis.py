@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from epochfence.model.records import Record, RecordBatch, decode_batch, encode_batch
 from epochfence.model.serve.server import EARLY, Server, offered
 from epochfence.model.wire.connection import KNOWN, Connection, Security, request_bytes
+from epochfence.spec.access.acls import Acl, Acls
 from epochfence.spec.releases.broker_versions import newest_of
 from epochfence.spec.releases.features import NEWEST, RELEASED
 from epochfence.tests.model.serve.apis_page import LEFT_OUT, kafkas, offers, page
@@ -504,6 +505,44 @@ def test_settings_of_a_topic_are_told_and_changed(client: Client) -> None:
     assert {"message.max.bytes", "auto.create.topics.enable"} <= {
         each["name"] for each in result["configs"]
     }
+
+
+READS: Final = 1 << 3 | 1 << 8  # READ, and DESCRIBE, which READ includes
+
+
+@pytest.mark.parametrize(
+    ("release", "all_on_group"), [("3.6", 0b1_0100_1000), ("4.4", 0b1101_0100_1000)]
+)
+def test_operations_that_who_asks_may_carry_out(release: str, all_on_group: int) -> None:
+    readers = [Acl("User:ANONYMOUS", "READ", kind, "orders") for kind in ("TOPIC", "GROUP")]
+    with Server(release, topics={"orders": 1}) as server:
+        client = Client(server)
+        with closing(client.connection):
+            offset = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+            topics = [{"name": "orders", "partitions": [offset]}]
+            member = {"generation_id": -1, "generation_id_or_member_epoch": -1, "member_id": ""}
+            client.ask("OffsetCommit", 8, group_id="orders", **member, topics=topics)
+            asked = [{"name": "orders", "topic_id": None}]
+
+            def told() -> tuple[int, int, int]:
+                metadata = client.ask(
+                    "Metadata", topics=asked, include_topic_authorized_operations=True
+                )
+                groups = client.ask(
+                    "DescribeGroups", groups=["orders"], include_authorized_operations=True
+                )
+                cluster = client.ask("DescribeCluster", include_cluster_authorized_operations=True)
+                return (
+                    metadata["topics"][0]["topic_authorized_operations"],
+                    groups["groups"][0]["authorized_operations"],
+                    cluster["cluster_authorized_operations"],
+                )
+
+            assert told() == (0b1101_1111_1000, all_on_group, 0b1_1111_1010_0000)
+            server.cluster.acls = Acls(tuple(readers))
+            assert told() == (READS, READS, 0)
+            quiet = client.ask("Metadata", topics=asked)
+            assert quiet["topics"][0]["topic_authorized_operations"] == -(2**31)
 
 
 def test_partitions_are_added(client: Client) -> None:
