@@ -67,6 +67,19 @@ CLIENTS: Final = (
         "krafka", "0.28.1", "rust", ("cargo", "cargo"), ("cargo", "build", "--locked"),
         ("target/debug/clients",),
     ),
+    *(
+        Client(
+            name, version, "java", ("mvn", "maven"),
+            ("mvn", "--quiet", "--batch-mode", "--strict-checksums", f"-P{main.lower()}",
+             "compile", "dependency:copy-dependencies"),
+            ("java", "-Xmx512m", "-XX:TieredStopAtLevel=1",
+             "-cp", f"target/{main.lower()}/classes:target/{main.lower()}/jars/*", main),
+        )
+        for name, version, main in (
+            ("Kafka Streams", "4.4.0", "Streams"),
+            ("spring-kafka", "4.1.2", "Spring"),
+        )
+    ),
     Client(
         "Kafka's tools", TOOLS, "tools", ("mvn", "maven"),
         ("mvn", "--quiet", "--batch-mode", "--strict-checksums", f"-Dkafka.version={TOOLS}",
@@ -159,14 +172,15 @@ def built(client: Client) -> Path:
     source = HERE / client.folder
     content = b"".join(path.read_bytes() for path in sorted(source.rglob("*")) if path.is_file())
     folder = user_cache_path("epochfence") / "clients" / f"{client.folder}-{crc32(content):08x}"
-    if not (folder / ".built").exists():
+    is_built = folder / f".built-{crc32(repr(client.build).encode()):08x}"
+    if not is_built.exists():
         needed(*client.needs)
         shutil.copytree(source, folder, dirs_exist_ok=True)
         done = subprocess.run(client.build, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             (*_, said) = (done.stderr + done.stdout).strip().splitlines() or ["it failed"]
             raise UnavailableError(f"{client.name} isn't built: {said.strip()}")
-        (folder / ".built").touch()
+        is_built.touch()
     return folder
 
 
@@ -174,7 +188,9 @@ def outcome(client: Client, test: str, bootstrap: str, folder: Path) -> str:
     """PASS, or why a test fails."""
     name = f"{test}-{secrets.token_hex(4)}"
     if client.folder != "tools":
-        return _ran((*client.call, test, bootstrap, name), folder)
+        program, *options = client.call
+        program = java() if program == "java" else program
+        return _ran((program, *options, test, bootstrap, name), folder)
     with tempfile.TemporaryDirectory() as made:
         file = Path(made) / "offsets.json"
         place = f'{{"topic": "{name}", "partition": 0, "offset": 1}}'

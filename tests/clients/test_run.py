@@ -35,6 +35,16 @@ def test_known_failures_are_of_tests_that_there_are() -> None:
     assert set(FAULTS) <= tests
 
 
+def test_each_client_in_java_has_a_program_and_its_libraries() -> None:
+    pom = (run.HERE / "java" / "pom.xml").read_text(encoding="utf-8")
+    for client in CLIENTS:
+        if client.folder == "java":
+            program = client.call[-1]
+            assert (run.HERE / "java" / "src" / f"{program}.java").exists()
+            _, _, profile = pom.partition(f"<id>{program.lower()}</id>")
+            assert f"<version>{client.version}</version>" in profile.partition("</profile>")[0]
+
+
 SCRIPT = Client("x", "1", "js", ("sh", "dash"), ("true",), (sys.executable, "-c"), ())
 
 
