@@ -1,6 +1,6 @@
 # What one does here, each with one command. The first target that needs it sets up .venv.
 PYTHON ?= python3
-# More arguments for check, test, expectations, drawn, mutation, kill or bench: make test ARGS='-m "not slow"'
+# More arguments for check, test, expectations, drawn, mutation, kill, audit or bench: make test ARGS='-m "not slow"'
 ARGS ?=
 
 VENV := .venv
@@ -123,7 +123,7 @@ dist: $(READY) ## wheel and source archive, in dist/: the same bytes for the sam
 
 audit: $(READY) ## a bill of materials, in dist/, and what advisories say of it
 	mkdir -p dist
-	$(BIN)/python .ci/audit.py dist/epochfence.cdx.json
+	$(BIN)/python .ci/audit.py dist/epochfence.cdx.json $(ARGS)
 
 lock: | python ## the newest versions that pyproject.toml allows, with hashes, to requirements/
 	rm -rf $(VENV)-lock

@@ -143,7 +143,13 @@ def invariant(
 
 
 def step_property(
-    name: str, expression: Expression, sentence: str, source: str = "", *, failure: Failures = ()
+    name: str,
+    expression: Expression,
+    sentence: str,
+    source: str = "",
+    known_bug: KnownBug | None = None,
+    *,
+    failure: Failures = (),
 ) -> Property:
     """A property of every step: `after(...)` is a value in the next state. `failure` says how a
     step breaks it.
@@ -151,7 +157,7 @@ def step_property(
     Raises DeclarationError if it is not a condition or never speaks of the next state.
     """
     _check(name, expression, speaks_of_next=True)
-    return Property(name, "step", expression, sentence, source).failing(failure)
+    return Property(name, "step", expression, sentence, source, known_bug).failing(failure)
 
 
 def leads_to(

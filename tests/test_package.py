@@ -304,6 +304,29 @@ def test_the_page_lists_the_licence_of_each_package() -> None:
         assert audit["page"](text) == page, "run make audit"
 
 
+def test_the_record_of_an_audit_is_of_the_pinned_versions() -> None:
+    """A record that is older than the constraints has other versions."""
+    record = json.loads(audit["RECORD"].read_text())
+    if record["date"] is None:
+        assert (record["found"], record["packages"]) == ([], [])
+        assert audit["last_audit"]() == "no audit is on record"
+        return
+    pinned = audit["names"](audit["REQUIREMENTS"].read_text())
+    assert record["packages"] == pinned, "run make audit ARGS=--record"
+
+
+def test_an_audit_of_older_versions_says_how_many_are_newer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = audit["names"](audit["REQUIREMENTS"].read_text())
+    record = tmp_path / "audit.json"
+    monkeypatch.setitem(audit["last_audit"].__globals__, "RECORD", record)
+    for packages, newer in ((names, 0), (["pytest==1.0", *names[2:]], 2)):
+        record.write_text(json.dumps({"date": "2026-11-01", "found": [], "packages": packages}))
+        told = f"the last audit was on 2026-11-01; {newer} of {len(names)} packages are newer"
+        assert audit["last_audit"]() == told
+
+
 @pytest.mark.parametrize(
     ("answers", "code", "line"),
     [

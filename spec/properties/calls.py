@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from ...language import Expression, after, failure, invariant, leads_to, size, some, step_property
+from ...language import (
+    Expression,
+    KnownBug,
+    after,
+    failure,
+    invariant,
+    leads_to,
+    size,
+    some,
+    step_property,
+)
 from ...language.expressions import any_true
 from ..client import queue
 from ..client import state as client
 from ..client import transaction_manager as manager
 from ..client.queue import Request
+from ..errors import Errors
 from ..messages import NO_EPOCH
 from ..releases.features import (
     calls_in_turn,
     client_epoch_bump,
     close_ends,
     commit_may_bump,
+    illegal_state_fatal,
     one_way_to_ids,
     transactional,
     unauthorized_abortable,
@@ -117,13 +129,33 @@ PROPERTIES = (
     ),
     step_property(
         "ClosedBeginsNothing",
-        (close_ends & transactional & _my(manager.is_closed)).implies(
+        (transactional & _my(manager.is_closed)).implies(
             ((_state != client.IN_TRANSACTION).implies(_next != client.IN_TRANSACTION))
             & ((_state == client.UNINITIALIZED).implies(_next != client.INITIALIZING))
         ),
         "A closed client begins no transaction and initializes nothing.",
-        source="KAFKA-6635, KafkaProducer.throwIfProducerClosed",
+        "KAFKA-6635, KafkaProducer.throwIfProducerClosed",
+        KnownBug(
+            "KAFKA-6635: until 2.3 a closed client goes on",
+            (close_ends,),
+            transactional & ~close_ends,
+        ),
         failure=failure("a closed client goes from {} to {}", _state, _next),
+    ),
+    step_property(
+        "EndIsAllowed",
+        (client.is_completing(_state) & (_current == some(Request.END_TXN))).implies(
+            after(_last_error) != some(Errors.ILLEGAL_STATE)
+        ),
+        "A transaction that ends leaves its client in a state from which it may go on.",
+        "KAFKA-18227, TransactionManager.completeTransaction",
+        KnownBug(
+            "until 4.0 a client that needs a new epoch fails for good if it commits instead of "
+            "aborting",
+            (commit_may_bump,),
+            transactional & illegal_state_fatal & ~commit_may_bump,
+        ),
+        failure=failure("the client in {} ends a transaction, and goes to {}", _state, _next),
     ),
     step_property(
         "NothingTakenInError",

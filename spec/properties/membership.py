@@ -26,7 +26,12 @@ from ..groups.state import (
     promised,
     status,
 )
-from ..releases.group_features import instances_needed, members_fenced, static_members
+from ..releases.group_features import (
+    instances_needed,
+    members_fenced,
+    static_members,
+    static_restart_rebalances,
+)
 
 has_begun = status.is_in(COMPLETING, STABLE)
 
@@ -71,6 +76,26 @@ one_leader = step_property(
     "GroupMetadata.replaceStaticMember, KIP-345",
     failure=failure(
         "the leader of generation {} changes from {} to {}", generation, leader, after(leader)
+    ),
+)
+told_to_leader = step_property(
+    "LeaderIsTold",
+    ((status == COMPLETING) & (after(status) == COMPLETING)).implies(
+        after(members) - members == set_of()
+    ),
+    "While members await their assignment, nobody becomes a member: the leader that assigns was "
+    "told the members before.",
+    "GroupCoordinator.updateStaticMemberAndRebalance, KAFKA-9801",
+    KnownBug(
+        "KAFKA-9801: until 2.5 a static member that restarts gets a new id in this generation",
+        (static_restart_rebalances,),
+        static_members & ~static_restart_rebalances,
+    ),
+    failure=failure(
+        "the members {} await the assignment of generation {}, and {} is a member now",
+        members,
+        generation,
+        after(members) - members,
     ),
 )
 fenced_is_gone = invariant(
@@ -141,7 +166,7 @@ fenced_refused = invariant(
 )
 
 PROPERTIES = (
-    forward, only_joined, leader_member, one_leader, fenced_is_gone, not_promised,
+    forward, only_joined, leader_member, one_leader, told_to_leader, fenced_is_gone, not_promised,
     stranger_commits, commits_assigned, stranger_refused, fenced_refused,
 )  # fmt: skip
 

@@ -31,10 +31,13 @@ class Watched:
 
 @dataclass(frozen=True)
 class Unwatched:
-    """Rules that no property notices, and why."""
+    """Rules that no property notices, and why: what would have to be in a state or around the
+    machines. `has_system`: whether a system has their rows; else the oracle alone runs them, and
+    its tests notice."""
 
     reason: str
     features: tuple[str, ...]
+    has_system: bool = True
 
 
 WATCHED: Final = (
@@ -56,76 +59,202 @@ WATCHED: Final = (
     Watched("refused_offset_harmless", "group-offsets", "4.0.0", "TransactionKept"),
     Watched("loaded_once_replicated", "group-offsets", "4.0.0", "FetchedKept"),
     Watched("instances_needed", "membership", "3.0", "OnlyMembersCommit"),
+    Watched("static_restart_rebalances", "membership", "2.5", "LeaderIsTold"),
+    Watched("close_ends", "calls", "2.3", "ClosedBeginsNothing", bounds="small"),
+    Watched("commit_may_bump", "calls", "4.0.0", "EndIsAllowed", bounds="small"),
 )  # fmt: skip
 
-NO_SYSTEM: Final = "no system has its rows: the oracle runs them, and tests of the oracle notice"
 UNWATCHED: Final = (
+    # the oracle alone has their rows, and its tests notice
     Unwatched(
-        NO_SYSTEM,
+        "how long a call or a batch waits: no system has a time by which a wait is too long",
+        ("backoff_grows", "init_waits_so_long", "end_waits_so_long", "offsets_wait_so_long"),
+        has_system=False,
+    ),
+    Unwatched(
+        "which exception the application gets, or its text: no application of a system reads it",
+        ("aborted_by_name", "exhausted_by_name", "request_limit_named"),
+        has_system=False,
+    ),
+    Unwatched(
+        "what a client measures: nothing that it does depends on a metric",
         (
-            "storage_error_retried", "unused_id_expires", "aborted_by_name", "backoff_grows",
-            "init_waits_so_long", "end_waits_so_long", "offsets_wait_so_long",
-            "request_limit_named", "close_wakes", "exhausted_by_name", "memory_kept_in_flight",
             "totals_measured", "none_is_no_number", "blocked_time_measured",
             "metadata_wait_measured", "overlapping_samples", "prepare_measured",
-            "no_deprecated_totals", "assignments_skipped", "stable_offset_for_all",
+            "no_deprecated_totals",
         ),
+        has_system=False,
     ),
     Unwatched(
-        "no state differs without it: an answer has another name, and whoever gets it acts alike",
-        (
-            "producer_fenced_error", "unknown_sequence_error", "offset_errors_unchanged",
-            "fenced_as_it_is", "load_in_progress_error", "replica_retriable",
-            "rebalance_checked_last", "load_error_known", "load_error_spared",
-        ),
+        "a client's memory: to notice, a batch would need bytes that another one may overwrite, "
+        "or that a send waits for",
+        ("close_wakes", "memory_kept_in_flight"),
+        has_system=False,
     ),
     Unwatched(
-        "no state differs without it: it needs more faults, or clients that no system has",
-        (
-            "exact_end_epoch", "strict_end_txn_epoch", "marker_is_use",
-            "empty_marker_ends_nothing", "no_start_in_mid_sequence", "last_epoch_ends_open",
-            "old_acks_ignored", "late_errors_ignored", "one_way_to_ids", "overlap_refused",
-            "min_isr_capped", "group_ids_checked",
-            "static_restart_rebalances", "static_protocols_compared", "heartbeats_while_completing",
-            "empty_groups_first", "load_error_retried",
-        ),
+        "a batch that fails after its client has given it up: there a batch is forgotten then",
+        ("late_errors_ignored",),
+        has_system=False,
     ),
     Unwatched(
-        "another error, or the same error at another moment: nothing is written in either way",
-        (
-            "pending_first", "previous_id_forgotten", "stale_epoch_first", "stale_answer_first",
-            "unknown_producer_error",
-        ),
+        "needs a disk that fails under a leader just as it writes a marker: leaders only change",
+        ("storage_error_retried",),
+        has_system=False,
     ),
     Unwatched(
-        "it decides whether a client goes on, aborts or fails; no property asks for one of these",
+        "needs two transactional ids, one of which has no first record: systems have one id",
+        ("unused_id_expires",),
+        has_system=False,
+    ),
+    Unwatched(
+        "needs a group whose members read the assignment in an answer: groups assign nothing here",
+        ("assignments_skipped",),
+        has_system=False,
+    ),
+    Unwatched(
+        "a field of Fetch's answer that a read_uncommitted consumer doesn't read",
+        ("stable_offset_for_all",),
+        has_system=False,
+    ),
+    # an answer has another name
+    Unwatched(
+        "a coordinator's two errors for a fenced client: both end the client, and write nothing",
+        ("producer_fenced_error",),
+    ),
+    Unwatched(
+        "two errors for a batch that is refused either way; a client tells them apart only where "
+        "records were deleted (deletions=1), and then may fail or go on",
+        ("unknown_producer_error", "unknown_sequence_error"),
+    ),
+    Unwatched(
+        "two errors that one client retries alike",
+        ("offset_errors_unchanged", "load_in_progress_error"),
+    ),
+    Unwatched(
+        "needs a client older than its brokers, which knows one of two errors only; in "
+        "`exactly-once` the client and the group's coordinator have one release",
+        ("load_error_known", "load_error_spared"),
+    ),
+    Unwatched(
+        "the fenced error or a KafkaException with it as its cause: applications of `calls` go on "
+        "after either",
+        ("fenced_as_it_is", "errors_reported_alike"),
+    ),
+    Unwatched(
+        "an error that no broker of `calls` answers with: ERROR_CODES would have to be larger",
+        ("replica_retriable",),
+    ),
+    Unwatched(
+        "which of two errors is answered if both apply: refused, with nothing written, either way",
+        ("pending_first", "stale_epoch_first", "stale_answer_first", "rebalance_checked_last"),
+    ),
+    Unwatched(
+        "the answer to a member that asks in time or a moment later: members of `membership` ask "
+        "for anything at any time, whatever they were answered",
+        ("heartbeats_while_completing", "empty_groups_first"),
+    ),
+    # a state that no run reaches
+    Unwatched(
+        "needs an EndTxn with a later epoch than the coordinator's: a coordinator answers with an "
+        "epoch only once its record is replicated, so that no failover goes behind it",
+        ("exact_end_epoch", "strict_end_txn_epoch"),
+    ),
+    Unwatched(
+        "needs producer.id.expiration.ms to pass behind a marker while an older request is still "
+        "on its way: systems have no clock, and an idle producer is one whose batches are done",
+        ("marker_is_use",),
+    ),
+    Unwatched(
+        "needs a leader that has forgotten a producer of version 2 in the middle of its epoch: "
+        "with version 2 each transaction begins at sequence 0",
+        ("no_start_in_mid_sequence",),
+    ),
+    Unwatched(
+        "needs a batch with the largest epoch: a coordinator gives that to no client",
+        ("last_epoch_ends_open",),
+    ),
+    Unwatched(
+        "needs a second producer id while batches of the first are in flight and records are "
+        "deleted: the last acknowledged offset is read only by a client that is told "
+        "UNKNOWN_PRODUCER_ID",
+        ("old_acks_ignored",),
+    ),
+    Unwatched(
+        "needs a controller that gives out a block which begins with the last id of another one: "
+        "here it counts on by whole blocks, also after a failover",
+        ("overlap_refused",),
+    ),
+    Unwatched(
+        "needs min.insync.replicas above the number of replicas: `check` refuses such constants "
+        "without it, as every append would be refused",
+        ("min_isr_capped",),
+    ),
+    Unwatched("needs a client that names an empty group", ("group_ids_checked",)),
+    Unwatched(
+        "needs members with different protocols: that another one would be chosen is a free "
+        "parameter of JoinGroup",
+        ("static_protocols_compared",),
+    ),
+    Unwatched(
+        "needs a client of a generation that finds its group deleted: then the commit is refused "
+        "or makes a group that has no members, and nobody's offset is lost by it",
+        ("group_coordinator_service",),
+    ),
+    Unwatched(
+        "needs a transaction.version that changes while a client is running; in "
+        "`transactions+upgrade`, where it does, brokers take the version that a client has kept",
+        ("version_looked_up",),
+    ),
+    Unwatched(
+        "needs a client without transactional id in `calls`, whose properties are about those "
+        "with one",
+        ("one_way_to_ids",),
+    ),
+    # a state has too little
+    Unwatched(
+        "a transaction that begins and ends with its marker: it has no record, and its entry in "
+        "the index of aborted transactions says nothing of any",
+        ("empty_marker_ends_nothing",),
+    ),
+    Unwatched(
+        "an id that is kept longer is compared with less: to notice, a client of the previous id "
+        "would have to come back after it was told the next one",
+        ("previous_id_forgotten",),
+    ),
+    Unwatched(
+        "whether a client goes on, aborts or fails for good after an error: to forbid one of "
+        "these, a state would need the error that was answered, and has the exception that the "
+        "client made of it",
         (
             "abortable_error", "unauthorized_abortable", "failed_abort_fatal",
-            "failed_batch_abortable", "errors_reported_alike",
-            "retried_by_kind", "offsets_retried_by_kind", "commit_may_bump", "version_looked_up",
-            "failed_send_counts", "close_ends",
+            "failed_batch_abortable", "retried_by_kind", "offsets_retried_by_kind",
+            "load_error_retried", "offsets_name_members", "offsets_by_topic_id",
         ),
     ),
     Unwatched(
-        "idempotence breaks the same properties with it (findings 1 and 7), which hides the rest",
-        (
-            "several_in_flight", "sequence_used_when_sent", "epoch_by_partition",
-            "expires_in_flight",
-        ),
+        "a record that fails before it is in a batch: to notice that a commit lacks it, a state "
+        "would need such records",
+        ("failed_send_counts",),
+    ),
+    # a client does less without it
+    Unwatched(
+        "without it a client does less: its runs are among those with it",
+        ("several_in_flight", "expires_in_flight"),
+    ),
+    Unwatched(
+        "NoDuplicate and Order break at its release with it as well, which hides what it adds",
+        ("sequence_used_when_sent", "epoch_by_partition"),
     ),
     Unwatched(
         "another way to the same guarantee: the properties hold in both",
-        (
-            "controller_hands_out_ids", "group_coordinator_service", "static_members",
-            "member_ids_required", "offsets_name_members", "offsets_by_topic_id",
-        ),
+        ("controller_hands_out_ids", "static_members", "member_ids_required"),
     ),
     Unwatched(
         "a bounded run has one time, in which every backoff is over",
         ("backoff_left_by_request", "backoff_ends_with_flag"),
     ),
     Unwatched(
-        "the fault that it mends is a deadlock of threads, which no system has",
+        "needs two threads with a lock each: a row is one step, so that no two wait for each other",
         ("completed_by_scheduler",),
     ),
 )  # fmt: skip

@@ -15,6 +15,7 @@ from ..releases.features import (
     calls_in_turn,
     client_epoch_bump,
     close_ends,
+    illegal_state_fatal,
     newer_epoch_cancels_load,
     one_way_to_ids,
     transaction_version_2,
@@ -218,8 +219,13 @@ CALLS = (
     ),
     Unreached(
         "impossible: a closed client goes on",
-        ("ClosedBeginsNothing", "CloseEnds"),
+        ("CloseEnds",),
         ~close_ends,
+    ),
+    Unreached(
+        "impossible: the client stays in its state instead (3.6)",
+        ("EndIsAllowed",),
+        ~illegal_state_fatal,
     ),
     Unreached("impossible: nobody asks for a new epoch", ("BumpIsBehindEnd",), ~client_epoch_bump),
     Unreached(
@@ -247,6 +253,7 @@ CALLS = (
             "AskedOnce",
             "OneCallAtATime",
             "ClosedBeginsNothing",
+            "EndIsAllowed",
             "EndIsLast",
             "BumpIsBehindEnd",
             "CoordinatorIsKnown",
