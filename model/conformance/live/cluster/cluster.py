@@ -409,8 +409,18 @@ class LiveCluster:
             return self._coordinators[kind, ""]
         if (kind, key) not in self._coordinators:
             told = self._soon("FindCoordinator", {"key": key, "key_type": kind})
+            self._compare_place(told["node_id"], (told["host"], told["port"]))
             self._coordinators[kind, key] = self._coordinators[kind, ""] = told["node_id"]
         return self._coordinators[kind, key]
+
+    def _compare_place(self, node: int, place: tuple[str, int]) -> None:
+        """Keeps that a coordinator isn't where the metadata has its broker: clients go there."""
+        known = self.brokers.get(node, place)
+        if place == known or any(each.request == "FindCoordinator" for each in self.silences):
+            return
+        (host, port), (known_host, known_port) = place, known
+        what = f"broker {node} is at {host}:{port}, and by Metadata at {known_host}:{known_port}"
+        self.silences.append(NoAnswerError(self.place, "FindCoordinator", what))
 
     def forget_places(self) -> None:
         """Coordinators and leaders have moved: they are asked for again."""

@@ -188,6 +188,20 @@ def test_a_broker_may_name_a_place_that_is_none(place: tuple[str, int]) -> None:
     assert "Traceback" not in done.output
 
 
+def test_a_coordinator_that_is_not_where_its_broker_is_is_a_finding() -> None:
+    """Kafka's clients connect to the place that FindCoordinator names."""
+
+    def fault(request: Request, told: Told) -> Told:
+        return told | {"port": 0} if request.name == "FindCoordinator" else told
+
+    with running(OracleBroker("4.3", fault=fault)) as place:
+        done = conform(place, "--suite", "random", "--seconds", "1")
+    assert done.exit_code == 12
+    what = f"FindCoordinator() → broker 0 is at 127.0.0.1:0, and by Metadata at {place}"
+    assert what in done.output
+    assert "1 disagreement: DISAGREES" in done.output
+
+
 def test_what_is_asked_beside_the_protocol_is_a_finding_as_well(tmp_path: Path) -> None:
     """A broker closes the connection at DescribeConfigs, AddPartitionsToTxn 5 and
     DescribeTransactions, and has no topic of offsets: a run does without."""
