@@ -250,7 +250,7 @@ def program() -> str:
     files = [
         ROOT / name for name in ("Makefile", "pyproject.toml", "pytest_plugin.py", "strict_json.py")
     ]
-    for room in (*ROOMS, "bench", "docs/examples"):
+    for room in (*ROOMS, "bench", "docs/examples", ".ci"):
         files += [*(ROOT / room).rglob("*.py"), *(ROOT / room).rglob("*.java")]
     return "\n".join(path.read_text(encoding="utf-8") for path in files)
 
