@@ -86,8 +86,8 @@ in_flight_whole = client_machine.field(
     "in_flight_whole", Map(PARTITION, Bool()), doc="The batch of two records is in flight."
 )
 drain_whole = event("drain whole", partition=PARTITION)
-_first = client.batches[drain_whole.partition][FIRST]
-_second = client.batches[drain_whole.partition][SECOND]
+drained_first = client.batches[drain_whole.partition][FIRST]
+drained_second = client.batches[drain_whole.partition][SECOND]
 
 
 def whole(where: Expression, batch: Expression) -> Sending:
@@ -105,7 +105,7 @@ drains_whole = Table(
     client_machine,
     on=drain_whole,
     when=(client.state == client.READY)
-    & (_first.status == client.UNSENT)
+    & (drained_first.status == client.UNSENT)
     & ~in_flight_whole[drain_whole.partition],
     doc="RecordAccumulator.drainBatchesForOneNode, for the batch of two records.",
     rows=(
@@ -114,8 +114,8 @@ drains_whole = Table(
             "The batch takes the first two sequences of the epoch",
             during=epoch_by_partition & client_epoch_bump,
             set={
-                _first: accumulator.numbered(0),
-                _second: accumulator.numbered(1),
+                drained_first: accumulator.numbered(0),
+                drained_second: accumulator.numbered(1),
                 client.next_sequence[drain_whole.partition]: COUNT,
                 client.last_acked[drain_whole.partition]: client.NO_SEQUENCE,
                 client.entry_id[drain_whole.partition]: client.producer_id,
@@ -129,8 +129,8 @@ drains_whole = Table(
             "next-sequence",
             "The batch takes the next two sequences",
             set={
-                _first: accumulator.numbered(0),
-                _second: accumulator.numbered(1),
+                drained_first: accumulator.numbered(0),
+                drained_second: accumulator.numbered(1),
                 client.next_sequence[drain_whole.partition]: COUNT,
                 in_flight_whole[drain_whole.partition]: True,
             },
@@ -140,8 +140,8 @@ drains_whole = Table(
     ),
 )
 
-_where = ProduceWholeResponse.partition
-_batch, _other = client.batches[_where][FIRST], client.batches[_where][SECOND]
+answered = ProduceWholeResponse.partition
+first_batch, second_batch = client.batches[answered][FIRST], client.batches[answered][SECOND]
 completes_whole = Table(
     client_machine,
     on=ProduceWholeResponse,
@@ -152,9 +152,9 @@ completes_whole = Table(
             "The batch is split: each part has the sequence of its first record, and is not tried",
             when=ProduceWholeResponse.answer == Answer.MESSAGE_TOO_LARGE,
             set={
-                _batch: replace(_batch, status=client.QUEUED),
-                _other: replace(_other, status=client.QUEUED),
-                in_flight_whole[_where]: False,
+                first_batch: replace(first_batch, status=client.QUEUED),
+                second_batch: replace(second_batch, status=client.QUEUED),
+                in_flight_whole[answered]: False,
             },
             source="Sender.completeBatch, RecordAccumulator.splitAndReenqueue, ProducerBatch.split",
         ),
@@ -162,10 +162,10 @@ completes_whole = Table(
             "acknowledged",
             "The batch is acknowledged",
             set={
-                _batch: client.Batch(status=client.ACKNOWLEDGED),
-                _other: client.Batch(status=client.ACKNOWLEDGED),
-                client.last_acked[_where]: 1,
-                in_flight_whole[_where]: False,
+                first_batch: client.Batch(status=client.ACKNOWLEDGED),
+                second_batch: client.Batch(status=client.ACKNOWLEDGED),
+                client.last_acked[answered]: 1,
+                in_flight_whole[answered]: False,
             },
             source="TransactionManager.handleCompletedBatch",
         ),
@@ -173,8 +173,8 @@ completes_whole = Table(
 )
 
 lost_response = lost(ProduceWholeResponse)
-_lost = client.batches[lost_response.partition][FIRST]
-_lost_other = client.batches[lost_response.partition][SECOND]
+lost_first = client.batches[lost_response.partition][FIRST]
+lost_second = client.batches[lost_response.partition][SECOND]
 loses_whole = Table(
     client_machine,
     on=lost_response,
@@ -183,10 +183,10 @@ loses_whole = Table(
             "again",
             "The answer is lost, and the batch is sent again",
             set={
-                _lost: replace(_lost, unanswered=True),
-                _lost_other: replace(_lost_other, unanswered=True),
+                lost_first: replace(lost_first, unanswered=True),
+                lost_second: replace(lost_second, unanswered=True),
             },
-            send=(whole(lost_response.partition, _lost),),
+            send=(whole(lost_response.partition, lost_first),),
             source="NetworkClient.handleDisconnections, Sender.canRetry",
         ),
     ),
@@ -201,10 +201,10 @@ whole_offset = leader_machine.field(
     Optional(OFFSET),
     doc="The last offset of the batch of two records, once it is in the log.",
 )
-_entry = leader.producers[ProduceWhole.producer_id]
+entry = leader.producers[ProduceWhole.producer_id]
 
 
-def _record(which: int) -> Expression:
+def record_entry(which: int) -> Expression:
     return LogEntry(
         kind=Kind.DATA,
         producer_id=ProduceWhole.producer_id,
@@ -236,9 +236,9 @@ produces_whole = Table(
             "append",
             "Both records are appended",
             set={
-                leader.log: append(append(leader.log, _record(FIRST)), _record(SECOND)),
+                leader.log: append(append(leader.log, record_entry(FIRST)), record_entry(SECOND)),
                 whole_offset: some(leader.log_end_offset + 1),
-                _entry: ProducerStateEntry(
+                entry: ProducerStateEntry(
                     producer_epoch=ProduceWhole.producer_epoch,
                     batch_metadata=sequence_of(
                         BatchMetadata(
@@ -248,8 +248,8 @@ produces_whole = Table(
                             timestamp=NO_TIMESTAMP,
                         )
                     ),
-                    coordinator_epoch=_entry.coordinator_epoch,
-                    current_txn_first_offset=_entry.current_txn_first_offset,
+                    coordinator_epoch=entry.coordinator_epoch,
+                    current_txn_first_offset=entry.current_txn_first_offset,
                     last_timestamp=NO_TIMESTAMP,
                 ),
             },
@@ -289,14 +289,14 @@ refuses_whole = Table(
 
 # A part -----------------------------------------------------------------------------------------
 
-_drained = accumulator.drain
-is_part = client.batches[_drained.partition][_drained.record].status == client.QUEUED
+drained = accumulator.drain
+is_part = client.batches[drained.partition][drained.record].status == client.QUEUED
 is_behind_whole = (
-    (position(_drained.record) > SECOND)
-    & (client.batches[_drained.partition][FIRST].status != client.UNSENT)
-    & ~in_flight_whole[_drained.partition]
+    (position(drained.record) > SECOND)
+    & (client.batches[drained.partition][FIRST].status != client.UNSENT)
+    & ~in_flight_whole[drained.partition]
 )
-_match = duplicate_batch(idempotent.entry, Produce.base_sequence, 0)
+duplicate = duplicate_batch(idempotent.entry, Produce.base_sequence, 0)
 
 split = (
     Change(
@@ -319,8 +319,8 @@ split = (
             "part-of-a-batch",
             "The part is in the log as a part of a batch, which is no duplicate of it",
             when=(Produce.producer_epoch == idempotent.entry.producer_epoch)
-            & _match.is_set
-            & (some(_match.value.last_offset) == whole_offset),
+            & duplicate.is_set
+            & (some(duplicate.value.last_offset) == whole_offset),
             reply=idempotent.produce_response(Errors.OUT_OF_ORDER_SEQUENCE_NUMBER),
             source="ProducerStateEntry.findDuplicateBatch, ProducerAppendInfo.checkSequence",
             note="Both sequences of a duplicate are those of the remembered batch.",
@@ -328,7 +328,7 @@ split = (
     )
 )
 
-_IN_ORDER = Unreached(
+IN_ORDER = Unreached(
     "parts go one by one, the lowest sequence first: the leader has refused the first one before",
     ("partition.Produce/part-of-a-batch",),
 )
@@ -337,4 +337,4 @@ _IN_ORDER = Unreached(
 def varied(system: System) -> System:
     """`idempotence` with a batch that may be split."""
     changed = system + split
-    return dataclasses.replace(changed, unreached=(*changed.unreached, _IN_ORDER))
+    return dataclasses.replace(changed, unreached=(*changed.unreached, IN_ORDER))

@@ -65,16 +65,16 @@ def majority_has(leader: Expression, entries: Expression, offsets: Expression) -
     return if_(is_own, maximum(before, reached), before)
 
 
-_leader = fetch.fetch.leader
-fetch_high_watermark = majority_has(_leader, fetch.fetch_log, fetch.fetch_offsets)
+fetched_leader = fetch.fetch.leader
+fetch_high_watermark = majority_has(fetched_leader, fetch.fetch_log, fetch.fetch_offsets)
 acknowledged_by_fetch = fetch.acknowledged_up_to(
-    _leader, fetch.fetch_log, replicas.isr.at(_leader), fetch_high_watermark
+    fetched_leader, fetch.fetch_log, replicas.isr.at(fetched_leader), fetch_high_watermark
 )
 
 # The election -----------------------------------------------------------------------------------
 
 
-def _is_up_to_date(candidate: Expression, voter: Expression) -> Expression:
+def is_up_to_date(candidate: Expression, voter: Expression) -> Expression:
     """Whether a candidate's log is no older than a voter's."""
     mine, other = replicas.log.at(candidate), replicas.log.at(voter)
     epoch = replicas.newest_up_to(mine, LEADER_EPOCHS)
@@ -85,7 +85,7 @@ def _is_up_to_date(candidate: Expression, voter: Expression) -> Expression:
 def is_voted(candidate: Expression, voter: Expression) -> Expression:
     """Whether the votes of both, a majority of up to three replicas, elect the candidate."""
     both_run = runs(candidate) & runs(voter) & (candidate != voter)
-    return both_run & _is_up_to_date(candidate, voter)
+    return both_run & is_up_to_date(candidate, voter)
 
 
 vote = event("vote", candidate=REPLICA, voter=REPLICA)
@@ -103,7 +103,7 @@ votes = Table(
         Row(
             "log-is-older",
             "The candidate's log is older than the voter's: it doesn't get the vote",
-            when=~_is_up_to_date(vote.candidate, vote.voter),
+            when=~is_up_to_date(vote.candidate, vote.voter),
             during=~all_in_sync,
             source="Raft, 5.4.1",
         ),
@@ -129,10 +129,12 @@ votes = Table(
 # What separates them ----------------------------------------------------------------------------
 
 may_be_elected = if_(all_in_sync, may_lead(i) & runs(i), any_of(s, is_voted(i, s)))
-_entry = element("entry", replicas.log.at(i))
+log_entry = element("entry", replicas.log.at(i))
 has_acknowledged = all_of(
     any_record,
-    any_record.is_in(replicas.acknowledged).implies(any_of(_entry, _entry.record == any_record)),
+    any_record.is_in(replicas.acknowledged).implies(
+        any_of(log_entry, log_entry.record == any_record)
+    ),
 )
 survivor_leads = invariant(
     "SurvivorLeads",
@@ -150,18 +152,20 @@ majority_is_enough = invariant(
     "MajorityIsEnough",
     all_of(
         i,
-        _entry,
+        log_entry,
         (
             newest_leader
             & replicas.acks_all
-            & (_entry.leader_epoch == replicas.leader_epoch.at(i))
-            & majority(those(s, (s == i) | (replicas.fetched.at(i)[s] > position(_entry))), REPLICA)
-        ).implies(_entry.record.is_in(replicas.acknowledged)),
+            & (log_entry.leader_epoch == replicas.leader_epoch.at(i))
+            & majority(
+                those(s, (s == i) | (replicas.fetched.at(i)[s] > position(log_entry))), REPLICA
+            )
+        ).implies(log_entry.record.is_in(replicas.acknowledged)),
     ),
     "A record that most replicas have is acknowledged: no slow one holds it up.",
     "Kafka's documentation: Replicated Logs: Quorums, ISRs, and State Machines",
     failure=failure(
-        "most replicas have record {} of {}, and it isn't acknowledged", _entry.record, i
+        "most replicas have record {} of {}, and it isn't acknowledged", log_entry.record, i
     ),
 )
 
@@ -196,8 +200,8 @@ by_majority = (
             "The answer is lost; the leader counts the follower's fetch offset",
             when=~fetch.fetch.answered,
             set={
-                replicas.fetched.at(_leader): fetch.fetch_offsets,
-                replicas.high_watermark.at(_leader): fetch_high_watermark,
+                replicas.fetched.at(fetched_leader): fetch.fetch_offsets,
+                replicas.high_watermark.at(fetched_leader): fetch_high_watermark,
                 replicas.acknowledged: acknowledged_by_fetch,
             },
             during=~all_in_sync,
@@ -208,9 +212,9 @@ by_majority = (
             "The follower appends the records of the answer, and the leader counts it",
             set={
                 replicas.log: replicas.log + fetch.fetch_log[size(replicas.log) :],
-                replicas.high_watermark: replicas.high_watermark.at(_leader),
-                replicas.fetched.at(_leader): fetch.fetch_offsets,
-                replicas.high_watermark.at(_leader): fetch_high_watermark,
+                replicas.high_watermark: replicas.high_watermark.at(fetched_leader),
+                replicas.fetched.at(fetched_leader): fetch.fetch_offsets,
+                replicas.high_watermark.at(fetched_leader): fetch_high_watermark,
                 replicas.acknowledged: acknowledged_by_fetch,
             },
             during=~all_in_sync,

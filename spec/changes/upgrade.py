@@ -111,7 +111,7 @@ _TABLES = (
     ),
 )
 
-_unsupported = Sending(
+unsupported = Sending(
     EndTxnResponse,
     EndTxnResponse(
         producer=EndTxn.producer,
@@ -132,8 +132,8 @@ pending_is_written = invariant(
     ),
 )
 
-_by_entry, _by_record = client_transaction_version == 2, pending_version == 2
-_versions = Change(
+by_entry, by_record = client_transaction_version == 2, pending_version == 2
+versions = Change(
     "upgrade",
     "The cluster's transaction.version changes within a run, and each party learns of it at a time "
     "of its own.",
@@ -147,21 +147,19 @@ _versions = Change(
                 "producer": is_version_2,
                 "producer.drain": if_(is_completing(client_state), end_version == 2, is_version_2),
                 "producer.EndTxnResponse": True,
-                "transaction.continue the fence": if_(
-                    fence_by_entry, _by_entry, known_version == 2
-                ),
-                "transaction.log append": _by_record,
-                "transaction.append failure": _by_record,
-                "transaction.coordinator failover": _by_record,
-                "transaction.coordinator failover after a failed append": _by_record,
-                "transaction.begin completion": _by_entry,
+                "transaction.continue the fence": if_(fence_by_entry, by_entry, known_version == 2),
+                "transaction.log append": by_record,
+                "transaction.append failure": by_record,
+                "transaction.coordinator failover": by_record,
+                "transaction.coordinator failover after a failed append": by_record,
+                "transaction.begin completion": by_entry,
             },
             carried={
                 Produce: is_version_2,
                 EndTxn: end_version == 2,
                 AddPartitionsByLeader: True,
                 AddPartitionsByLeaderResponse: True,
-                WriteTxnMarkers: _by_entry,
+                WriteTxnMarkers: by_entry,
             },
             without="version-1",
         ),
@@ -177,16 +175,16 @@ _versions = Change(
     },
 )
 
-_of_record = has_no_bytes & (client_transaction_version == 2)
+has_old_record = has_no_bytes & (client_transaction_version == 2)
 # TransactionLog.valueToBytes throws, after the entry's transition has become pending.
 upgrade = (
-    _versions.table("transaction.EndTxn")
+    versions.table("transaction.EndTxn")
     .also(
         "abort-overtakes-fence",
         "prepare",
         "empty-abort",
         set={is_unwritten: has_no_bytes},
-        send=(_unsupported,),
+        send=(unsupported,),
     )
     .table("transaction.AddPartitionsByLeader")
     .also("add", set={is_unwritten: has_no_bytes})
@@ -196,10 +194,10 @@ upgrade = (
         "increment-epoch",
         "bump",
         "retry-of-bump",
-        set={is_unwritten: _of_record},
+        set={is_unwritten: has_old_record},
     )
     .table("transaction.begin completion")
-    .also("send-markers", set={is_unwritten: _of_record})
+    .also("send-markers", set={is_unwritten: has_old_record})
     .table("transaction.log append")
     .only_when(~is_unwritten)
     .table("transaction.append failure")

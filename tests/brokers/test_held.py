@@ -4,16 +4,14 @@ on their way by a debugger."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
 
+from epochfence.model.conformance.findings.brokers import holding
 from epochfence.model.conformance.kafka.broker import Broker
 from epochfence.model.conformance.live.broker import BrokerSystem
 from epochfence.model.conformance.live.cluster.cluster import LiveCluster
-from epochfence.model.conformance.live.cluster.setup import warm_up
-from epochfence.model.conformance.live.holds.hold_places import Threads
 from epochfence.tests.brokers.doctor import doctor
 
 ID: Final[dict[str, Any]] = {"transactional_id": "a", "transaction_timeout_ms": 60_000}
@@ -71,25 +69,11 @@ class Requests:
 
 @pytest.fixture
 def requests(broker: Broker) -> Iterator[Requests]:
-    with held(broker) as system:
-        yield Requests(system)
-
-
-@contextmanager
-def held(broker: Broker) -> Iterator[BrokerSystem]:
-    """A system whose requests can be held."""
     cluster = LiveCluster(broker.bootstrap, may_be_shared=True)
-    threads = Threads(str(broker.debugger))
     try:
-        warm_up(cluster)
-        BrokerSystem(cluster).warm_up()
-        system = BrokerSystem(cluster, threads=threads)
-        try:
-            yield system
-        finally:
-            system.close()
+        with holding(cluster, str(broker.debugger)) as system:
+            yield Requests(system)
     finally:
-        threads.drop()
         cluster.close()
 
 

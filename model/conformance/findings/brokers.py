@@ -40,6 +40,22 @@ class Observation(NamedTuple):
     is_there: bool
 
 
+@contextmanager
+def holding(cluster: LiveCluster, debugger: str) -> Generator[BrokerSystem]:
+    """Requests by hand that the debugger at HOST:PORT may hold in the broker."""
+    threads = Threads(debugger)
+    try:
+        warm_up(cluster)
+        BrokerSystem(cluster).warm_up()
+        system = BrokerSystem(cluster, threads=threads)
+        try:
+            yield system
+        finally:
+            system.close()
+    finally:
+        threads.drop()
+
+
 @dataclass(frozen=True)
 class Brokers:
     """The brokers at `bootstrap`, and the means that reproductions have.
@@ -78,18 +94,8 @@ class Brokers:
         """Requests by hand that a debugger may hold in the broker."""
         if self.debugger is None:
             raise InconclusiveError("a thread of the broker has to be held: give --debugger")
-        threads = Threads(self.debugger)
-        try:
-            with self.cluster() as cluster:
-                warm_up(cluster)
-                BrokerSystem(cluster).warm_up()
-                system = BrokerSystem(cluster, threads=threads)
-                try:
-                    yield system
-                finally:
-                    system.close()
-        finally:
-            threads.drop()
+        with self.cluster() as cluster, holding(cluster, self.debugger) as system:
+            yield system
 
     @contextmanager
     def producer(self, proxy: Proxy, topic: str, **settings: Any) -> Generator[JavaClient]:
