@@ -13,7 +13,6 @@ from ...language import (
     Change,
     Channel,
     Expression,
-    Machine,
     Map,
     Moved,
     Optional,
@@ -80,8 +79,7 @@ ProduceWholeResponse = message(
 
 # The client -------------------------------------------------------------------------------------
 
-client_machine = Machine(producer.name, PRODUCER, producer.doc, state=producer.state)
-client_machine.fields.update(producer.fields)
+client_machine = producer.copy()
 in_flight_whole = client_machine.field(
     "in_flight_whole", Map(PARTITION, Bool()), doc="The batch of two records is in flight."
 )
@@ -194,8 +192,7 @@ loses_whole = Table(
 
 # The leader -------------------------------------------------------------------------------------
 
-leader_machine = Machine(partition.name, PARTITION, partition.doc, title=partition.title)
-leader_machine.fields.update(partition.fields)
+leader_machine = partition.copy()
 whole_offset = leader_machine.field(
     "whole_offset",
     Optional(OFFSET),

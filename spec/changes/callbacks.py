@@ -9,7 +9,6 @@ from __future__ import annotations
 from ...language import (
     Bool,
     Change,
-    Machine,
     Moved,
     Row,
     Table,
@@ -25,7 +24,7 @@ from ..client import queue
 from ..client import state as client
 from ..client import transaction_manager as manager
 from ..errors import Errors
-from ..messages import PRODUCER, producer
+from ..messages import producer
 from ..releases.release import CLIENT
 
 flush_refused_in_callback = feature(
@@ -45,8 +44,7 @@ callback = event(
     event_doc="A batch is done or has failed: the sending thread runs its callbacks, and one of "
     "them calls `flush` or `send().get()`.",
 )
-client_machine = Machine(producer.name, PRODUCER, producer.doc, state=producer.state)
-client_machine.fields.update(producer.fields)
+client_machine = producer.copy()
 waits_for_itself = client_machine.field(
     "waits_for_itself", Bool(), doc="A callback waits for the sending thread, which runs it."
 )

@@ -19,7 +19,6 @@ from ...language import (
     DEFAULT,
     Change,
     Expression,
-    Machine,
     Moved,
     Property,
     Row,
@@ -115,13 +114,9 @@ Entry = record(
     last_sequence=ANY_SEQUENCE,
     coordinator_epoch=COORDINATOR_EPOCH,
 )
-replica = Machine("replica", REPLICA, replication.replica.doc, state=replication.state)
-replica.fields.update(replication.replica.fields)
-del replica.fields["log"]
+replica = replication.replica.copy(without={"log"})
 log = replica.field("log", Sequence(Entry, LOG_SIZE), doc="Its size is the log end offset.")
-replicated_partition = Machine("partition", partition.key, partition.doc, title=partition.title)
-replicated_partition.fields.update(partition.fields)
-del replicated_partition.fields["log"]
+replicated_partition = partition.copy(without={"log"})
 leading = replicated_partition.field(
     "leader", REPLICA, doc="The replica that leads, or that has led last."
 )

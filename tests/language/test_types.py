@@ -243,6 +243,19 @@ def test_two_fields_of_one_name() -> None:
         twice.field("x", Int(0, 1))
 
 
+def test_a_copy_of_a_machine_has_fields_of_its_own() -> None:
+    shared = Machine("shared", SHELF, "A machine.", title="Of {}")
+    shared.state_field("state", COLOUR)
+    shared.field("log", Bool())
+    copied = shared.copy(without={"log"})
+    copied.field("log", Int(0, 1))
+    copied.field("more", Bool())
+    assert [*shared.fields] == ["state", "log"]
+    assert [*copied.fields] == ["state", "log", "more"]
+    assert (copied.name, copied.key, copied.doc) == (shared.name, shared.key, shared.doc)
+    assert (copied.title, copied.state) == (shared.title, shared.state)
+
+
 def test_a_response_repeats_no_part_of_the_address() -> None:
     with pytest.raises(DeclarationError, match="message answer has two fields called shelf"):
         message("answer", machine, answers=request, shelf=Int(0, 3))
