@@ -22,6 +22,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("broker", wanted(metafunc.config), indirect=True, scope="session")
 
 
+@pytest.hookimpl(tryfirst=True)  # before samples are drawn
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Without --brokers, `make test` isn't held up by them, and none of them is a skipped test. A
     test marked with `releases` is for these alone."""
