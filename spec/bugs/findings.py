@@ -204,12 +204,13 @@ FINDINGS: Final = (
     ),
     Finding(
         13,
-        "A partition without a leader gets no marker: its transaction hangs or is torn",
-        Damage.TORN,
+        "A partition without a leader gets no marker: the next transaction's marker ends it",
+        Damage.WRONG_OUTCOME,
         part=BROKER,
         since="4.3",
         needs="a broker that comes back, with KRaft",
-        remedy="After the restart of a broker look for hanging transactions, and abort them.",
+        remedy="After the restart of a broker look for hanging transactions, and abort them, before "
+        "their producers go on.",
         uses=TRANSACTIONS,
         bug="KAFKA-20734",
     ),

@@ -64,6 +64,13 @@ def _replay() -> System:
 
 
 @cache
+def _leaderless() -> System:
+    from .leaderless import leaderless
+
+    return shipped("transactions") + leaderless
+
+
+@cache
 def _kfake() -> System:
     from .kfake import kfake
 
@@ -151,6 +158,7 @@ VARIED: dict[str, Callable[[], System]] = {
     "replication+majority": _majority,
     "transactions+redpanda": _redpanda,
     "transactions+kfake": _kfake,
+    "transactions+leaderless": _leaderless,
     "group-offsets+redpanda": _redpanda_group_offsets,
     "group-offsets+removal": _offset_removal,
     "transactions+replay": _replay,

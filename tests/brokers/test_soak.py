@@ -34,3 +34,24 @@ def test_what_a_broker_left_out_is_set_apart_by_its_own_log() -> None:
     assert told.wrong == [wrong[1], wrong[2], wrong[4], *wrong[7:]]
     assert told.apart == [wrong[0], wrong[3], *wrong[5:7]]
     assert list(told.rows) == ["finding 13 of docs/findings.md"]
+
+
+def test_a_marker_that_ends_two_transactions_is_set_apart() -> None:
+    """Only where the files lack the first one's marker, of that decision and transactional id."""
+    lacks = (
+        "x.log, byte 9: Java-2: {} of producer 7, epoch 3, is completed, and soak-{} has no such"
+    )
+    lacks += " marker (decided at noon)"
+    wrong = [
+        "ABORTED_READ of Java-1/85/0 in soak-4",
+        "ABORTED_READ of librdkafka-1/3/0 in soak-4",
+        "LOSS of Java-1/85/0 in soak-4",
+        "LOSS of Java-1/86/1 in soak-5",
+        lacks.format("ABORT", 4),
+        lacks.format("COMMIT", 5),
+    ]
+    told = Told(wrong=list(wrong), missing={each: frozenset("r") for each in wrong[:4]})
+    log = "Couldn't find leader endpoint for partitions Set(soak-4, soak-5) while trying to send"
+    told.set_apart(log, {})
+    assert told.apart == [wrong[0], *wrong[3:]]
+    assert told.wrong == wrong[1:3]

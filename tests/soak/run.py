@@ -60,6 +60,27 @@ SKIPPED: Final = re.compile(
 OUTCOMES: Final = {"ack": "acknowledged", "fail": "failed"}
 
 
+MISSING: Final = re.compile(
+    rf"(\S+): (COMMIT|ABORT) of producer .* is completed, and ({TOPIC}-\d+) has no such marker"
+)
+"""A marker that the files lack: its transactional id, the decision and the partition."""
+UNDECIDED: Final = re.compile(
+    rf"(ABORTED_READ|LOSS|TORN_TRANSACTION) of (\S+)-\d+/\S+ in ({TOPIC}-(\d+))"
+)
+"""An anomaly, the client of its record, and the partition, which belongs to a slot."""
+
+
+def ended_by_next(anomaly: str) -> set[tuple[str, ...]]:
+    """The marker without which the next one of the transactional id leaves this anomaly: it ends
+    two transactions, and the first one otherwise than decided."""
+    found = UNDECIDED.fullmatch(anomaly)
+    if found is None:
+        return set()
+    name, client, partition, number = found.groups()
+    decision = "ABORT" if name == "ABORTED_READ" else "COMMIT"
+    return {(f"{client}-{int(number) // 2}", decision, partition)}
+
+
 class Stuck(NamedTuple):
     """A partition with a transaction that is open for good: from which offset on, and the records
     there, which no read_committed consumer gets."""
@@ -81,18 +102,20 @@ class Told:
 
     def set_apart(self, log: str, stuck: Mapping[str, Stuck]) -> None:
         """Takes out what markers explain that the broker says to have left out: what is missing has
-        to be behind a transaction that hangs there, and what hangs to be one of these."""
+        to be behind a transaction that hangs there, and what hangs to be one of these. Or the next
+        marker of the same transactional id has ended the transaction instead."""
         skipped = {part for found in SKIPPED.findall(log) for part in found.split(", ")}
         held = frozenset[str]().union(*(stuck[part].records for part in skipped & stuck.keys()))
         left: list[str] = []
         parts: set[str] = set()
+        missing = {one.groups() for each in self.wrong if (one := MISSING.search(each))}
         for each in self.wrong:
             named = skipped & {*re.findall(rf"{TOPIC}-\d+", each)}
             first = [int(offset) for offset in re.findall(r"transaction from offset (\d+)", each)]
             is_behind = self.missing.get(each, frozenset()) <= held and all(
                 part in stuck and stuck[part].offset <= offset for part in named for offset in first
             )
-            if named and is_behind:
+            if named and (is_behind or ended_by_next(each) & missing):
                 parts |= named
                 self.apart.append(each)
             else:
@@ -101,7 +124,7 @@ class Told:
         if parts:
             self.rows["finding 13 of docs/findings.md"] = (
                 f"{len(self.apart)} of what is wrong, in {', '.join(sorted(parts))}: the broker's "
-                "log says that it left out a marker there, and all that is missing is behind it"
+                "log says that it left out a marker there, and all of it comes from that"
             )
 
 

@@ -1,4 +1,4 @@
-"""Finding 13: a transaction ends while one of its partitions has no leader."""
+"""Finding 13: a transaction is aborted while one of its partitions has no leader."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import NamedTuple
 from ...serve.proxy import Proxy
 from ...wire.connection import BrokerError
 from ..live.cluster.cluster import LiveCluster
-from .brokers import A, Brokers, InconclusiveError, Observation, must, wait_until
+from .brokers import A, B, Brokers, InconclusiveError, Observation, must, shown, wait_until
 from .java_client import JavaClient
 
 _IDS = 200
 """So many transactional ids have coordinators on all brokers."""
 _NONE = -1
-_COMPLETE = "CompleteCommit"
+_COMPLETE = "CompleteAbort"
 
 
 class _Instance(NamedTuple):
@@ -68,33 +68,35 @@ def dropped_marker(brokers: Brokers) -> Observation:
         brokers.say(f"a transaction has a record in each of {count} partitions, on {count} brokers")
         is_back = threading.Event()
 
-        def commits() -> tuple[_Instance, int]:
+        def aborts() -> tuple[_Instance, int]:
             one, partition = _leaderless(cluster, instances, topic, is_back)
             brokers.say(f"a broker is killed: partition {partition} has no leader")
-            must(one.producer, "commitTransaction")
+            must(one.producer, "abortTransaction")
             state = _state(cluster, one)
-            brokers.say(f"commitTransaction(): ok; then the coordinator has {state}")
+            brokers.say(f"abortTransaction(): ok; then the coordinator has {state}")
             return one, partition
 
         with ThreadPoolExecutor(1) as pool:
-            committed = pool.submit(commits)
+            aborted = pool.submit(aborts)
             try:
                 brokers.restart()
             finally:
                 is_back.set()
-            one, partition = committed.result()
+            one, partition = aborted.result()
         brokers.say("the broker is back")
-        wait_until(lambda: _state(cluster, one) == _COMPLETE, "the commit isn't complete")
+        wait_until(lambda: _state(cluster, one) == _COMPLETE, "the abort isn't complete")
         for other in instances:
             if other is not one:
                 other.producer.do("abortTransaction")
+        for call in ("beginTransaction", "send", "commitTransaction"):
+            must(one.producer, call, partition, B)
+        brokers.say(f"the same producer commits its next transaction, B in partition {partition}")
+        wait_until(lambda: B in one.producer.do("values", partition), "B isn't read")
         found = one.producer.do("values", partition)
-        brokers.say(f"the commit is complete; in partition {partition} a consumer reads: {found}")
-    is_read = found == A
     return Observation(
-        f"A is read in partition {partition}, as the commit is complete",
-        "A is read" if is_read else "A isn't read, and its transaction is open there for good",
-        not is_read,
+        "B is read, and A isn't, as its transaction is aborted",
+        f"{shown(found).replace(', ', ' and ')} " + ("is read" if found == B else "are read"),
+        found != B,
     )
 
 
