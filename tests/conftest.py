@@ -4,6 +4,7 @@ root is collected."""
 import gc
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from epochfence.checker.native.cache import object_cache
 from epochfence.tests import hangs
 
 SPARK, ON_SPARK = "tests/checker/spark/", "on_spark"
+PAGES, TAKES_PAGES = "generated pages", re.compile(r"tests\.generated import .*\bgenerated\b")
 # Most of Spark's time in a short test is the compilation of Java: the quicker compiler will do. And
 # nothing here is so large that it had to be shuffled into 200 parts.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -184,7 +186,7 @@ def put_longest_first(root: Path, items: list[pytest.Item]) -> None:
     for item, name in scopes.items():
         marker = item.get_closest_marker("slow")
         seconds[name] += QUICK if marker is None else (*marker.args, SLOW)[0]
-    seconds[SPARK] = LONGEST
+    seconds[SPARK] = seconds[PAGES] = LONGEST
     places = {name: place for place, name in enumerate(dict.fromkeys(scopes.values()))}
     items.sort(key=lambda item: (-seconds[scopes[item]], places[scopes[item]]))
 
@@ -239,12 +241,21 @@ def stays_together(file: Path) -> bool:
     return "mark.slow" not in text or 'scope="module"' in text or "mark.together" in text
 
 
+@cache
+def takes_pages(file: Path) -> bool:
+    """Whether tests of a file take generated pages, which cost a minute."""
+    return TAKES_PAGES.search(file.read_text(encoding="utf-8")) is not None
+
+
 def scope(root: Path, nodeid: str) -> str:
     """What one process runs as a whole: a file's tests, or those of a function where some of the
-    file are slow. Spark's are one scope: they share a session."""
+    file are slow. Spark's are one scope, as they share a session, and those that take generated
+    pages."""
     if is_on_spark(nodeid):
         return SPARK
     file = nodeid.partition("::")[0]
+    if takes_pages(root / file):
+        return PAGES
     return file if stays_together(root / file) else nodeid.partition("[")[0]
 
 

@@ -42,7 +42,8 @@ def test_an_entry_refines_its_reductions_at_first(reduction: Reduction) -> None:
     assert found.steps > 200
 
 
-@pytest.mark.slow(60)
+@pytest.mark.slow(10)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("reduction", ENTRIES, ids=_name)
 def test_an_entry_refines_its_reductions(reduction: Reduction, release: str) -> None:
