@@ -33,11 +33,11 @@ TEST := $(BIN)/pytest -n 4 --dist loadscope --no-loadscope-reorder --max-worker-
   --timeout 900 --timeout-method signal --durations=25
 test expectations drawn: export PYTHONDONTWRITEBYTECODE =
 test expectations: export PYTHONHASHSEED = 0
-test: $(READY) ## all tests, but for those that take long
-	$(TEST) $(ARGS)
+test: $(READY) ## all tests, but for those that take long; SEED=N draws other inputs
+	$(TEST) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-expectations: $(READY) ## the tests that take long
-	$(TEST) --long $(ARGS)
+expectations: $(READY) ## the tests that take long; SEED=N draws other inputs
+	$(TEST) --long $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 drawn: $(READY) ## tests whose inputs are drawn, with other inputs; SEED=N to repeat
 	$(TEST) -m drawn --seed $(or $(SEED),$$(date +%s)) $(ARGS)
