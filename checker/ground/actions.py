@@ -57,7 +57,7 @@ class _Grounder:
         self.expressions = Expressions(self.state, self.state.following() if has_steps else {})
         # of a leaf whose highest number has open constants in it
         self.most = {
-            leaf: self.expressions.node(bound, Scope())
+            leaf: self.expressions.node(bound, self.expressions.outermost)
             for leaf, bound in self.state.unsettled.items()
         }
 
@@ -79,7 +79,7 @@ class _Grounder:
             row += len(action.rows)
         invariants = self.properties("invariant")
         with _placed("terminal", instance.system.declared):
-            terminal = self.expressions.node(instance.terminal, Scope())
+            terminal = self.expressions.node(instance.terminal, self.expressions.outermost)
         return Grounded(
             instance=instance,
             graph=graph,
@@ -135,7 +135,7 @@ class _Grounder:
         """The conditions that a run should meet, as nodes."""
         for probe in probes(self.instance):
             with _placed(f"property {probe.about}", self.instance.system.declared):
-                yield probe, self.expressions.node(probe.expression, Scope())
+                yield probe, self.expressions.node(probe.expression, self.expressions.outermost)
 
     def properties(self, kind: str) -> list[Node]:
         """The properties of a kind as nodes."""
@@ -143,7 +143,7 @@ class _Grounder:
         for item in self.instance.properties:
             if item.kind == kind:
                 with _placed(f"property {item.name}", item.declared):
-                    nodes.append(self.expressions.node(item.expression, Scope()))
+                    nodes.append(self.expressions.node(item.expression, self.expressions.outermost))
         return nodes
 
     def aims(self) -> Iterator[Aim]:
@@ -207,10 +207,11 @@ class _Grounder:
                 for name, value in zip(action.bounds, values, strict=True)
             }
             if action.choice is None:
-                scope = Scope(bound)
+                scope = Scope(bound, around=self.expressions.outermost)
                 yield scope, (self.expressions.node(action.when, scope),)
                 continue
-            bag = self.expressions.shape(action.choice.args[0], Scope(bound))
+            outermost = self.expressions.outermost
+            bag = self.expressions.shape(action.choice.args[0], Scope(bound, around=outermost))
             assert isinstance(bag, Slots)
             in_order = isinstance(type_of(action.choice.args[0]), Sequence)
             # the rows are grounded once, for a slot that `chosen` names
@@ -222,7 +223,8 @@ class _Grounder:
             for place in range(len(slots) - 2, -1, -1):
                 here = g.equal(chosen, g.number(place))
                 content = self.shapes.merge(here, slots[place].value, content)
-            scope = Scope({**bound, action.choice: content}, {}, (action.choice, chosen))
+            names = {**bound, action.choice: content}
+            scope = Scope(names, taken=(action.choice, chosen), around=outermost)
             when = self.expressions.node(action.when, scope)
             possible: list[Node] = []
             for place, slot in enumerate(slots):

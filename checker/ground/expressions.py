@@ -20,6 +20,7 @@ from ...language import (
 from ...language.declaration.typecheck import common, type_of
 from ...language.expressions import QUANTIFIERS, EnumValue, divisor, resolve
 from ...language.terms.derived import definition
+from ...language.terms.scopes import free_variables
 from ...language.terms.values import field_name
 from ...language.types import Type, Value, choices
 from . import sequences
@@ -35,7 +36,8 @@ class Scope:
     """The meaning of names, and the nodes that were grounded under them.
 
     `places` are those of elements in their sequences; `taken` is the element that an action takes
-    from a bag, and the slot that it is in.
+    from a bag, and the slot that it is in. An expression without the names that a scope adds to the
+    one `around` it has one meaning in both.
     """
 
     def __init__(
@@ -43,21 +45,40 @@ class Scope:
         values: Mapping[Expression, Shape] = {},
         places: Mapping[Expression, int] = {},
         taken: tuple[Expression, Node] | None = None,
+        around: Scope | None = None,
     ) -> None:
-        self.values = dict(values)
-        self.places = dict(places)
+        self.values: dict[Expression, Shape] = dict(values)
+        self.places: dict[Expression, int] = dict(places)
+        if around is not None:
+            self.values = around.values | self.values
+            self.places = around.places | self.places
         self.taken = taken
-        self.instances = tuple(
+        self.around = around
+        self.own = frozenset(values)
+        self.memo: dict[Expression, Shape] = {}
+
+    @property
+    def instances(self) -> tuple[tuple[Key, int], ...]:
+        """The identities among the values, with their keys."""
+        return tuple(
             (name.data.type, value.value)
-            for name, value in values.items()
+            for name, value in self.values.items()
             if name.op == "variable" and isinstance(name.data.type, Key)
             if isinstance(value, Node)
         )
-        self.memo: dict[Expression, Shape] = {}
 
     def with_(self, name: Expression, value: Shape, place: int | None = None) -> Scope:
-        places = self.places if place is None else {**self.places, name: place}
-        return Scope({**self.values, name: value}, places, self.taken)
+        places = {} if place is None else {name: place}
+        return Scope({name: value}, places, self.taken, self)
+
+    def home(self, e: Expression) -> Scope:
+        """The outermost scope in which the expression has the same meaning."""
+        scope = self
+        if scope.around is not None:
+            names = free_variables(e)
+            while scope.around is not None and scope.own.isdisjoint(names):
+                scope = scope.around
+        return scope
 
     def place_in(self, bag: Expression, value: Expression) -> Node | None:
         """The place of the value in the bag, if the action takes it from there."""
@@ -78,6 +99,7 @@ class Expressions:
         self.before = state.variables
         self.following = following
         self.reading_next = False
+        self.outermost = Scope()
 
     def node(self, e: Expression, scope: Scope) -> Node:
         shape = self.shape(e, scope)
@@ -90,9 +112,10 @@ class Expressions:
     def shape(self, e: Expression, scope: Scope) -> Shape:
         if self.reading_next:
             return self._shape(e, scope)
-        found = scope.memo.get(e)
+        home = scope.home(e)
+        found = home.memo.get(e)
         if found is None:
-            found = scope.memo[e] = self._shape(e, scope)
+            found = home.memo[e] = self._shape(e, home)
         return found
 
     def _shape(self, e: Expression, scope: Scope) -> Shape:  # noqa: C901 (a case for each operator)

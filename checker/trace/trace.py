@@ -166,11 +166,17 @@ def ways_along(
         raise ReplayError("no initial state of the model is the first one of the trace")
     for at, wanted in enumerate(levels[1:], 1):
         best: dict[tuple[FullState, str], Way] = {}
+        taken: dict[FullState, list[tuple[Step, str]]] = {}  # with their actors
         for way in ways:
-            for step in machine.steps(way.state):
-                if step.state is None or step.row in off:
-                    continue
-                arrived = step.state, actor_of(step)
+            if way.state not in taken:
+                taken[way.state] = [
+                    (step, actor_of(step))
+                    for step in machine.steps(way.state)
+                    if step.state is not None and step.row not in off
+                ]
+            for step, actor in taken[way.state]:
+                assert step.state is not None
+                arrived = step.state, actor
                 changes = way.changes_with(step)
                 known = best.get(arrived)
                 better = known is None or changes < known.changes
