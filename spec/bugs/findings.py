@@ -209,7 +209,7 @@ FINDINGS: Final = (
         part=BROKER,
         since="4.3",
         needs="a broker that comes back, with KRaft",
-        remedy="After the restart of a broker look for hanging transactions, and abort them, before "
+        remedy="After the restart of a broker look for hanging transactions, and abort them before "
         "their producers go on.",
         uses=TRANSACTIONS,
         bug="KAFKA-20734",
