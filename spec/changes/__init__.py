@@ -36,6 +36,13 @@ def _librdkafka_idempotent() -> System:
 
 
 @cache
+def _dekaf() -> System:
+    from .dekaf import dekaf
+
+    return shipped("idempotence") + dekaf
+
+
+@cache
 def _redpanda() -> System:
     from .redpanda import redpanda
 
@@ -151,6 +158,7 @@ VARIED: dict[str, Callable[[], System]] = {
     "transactions+franz-go": _franz_go,
     "transactions+librdkafka": _librdkafka,
     "idempotence+librdkafka": _librdkafka_idempotent,
+    "idempotence+dekaf": _dekaf,
     "idempotence+below-next": _below_next,
     "calls+callbacks": _callbacks,
     "drain-order": _drain_order,

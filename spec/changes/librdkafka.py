@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
-from ...language import Change, Row, Table, each, event, feature, if_, lost, replace, some
+from ...language import (
+    Change,
+    Row,
+    Table,
+    each,
+    event,
+    feature,
+    if_,
+    lost,
+    replace,
+    set_of,
+    some,
+    those,
+)
 from ..answers import awaits
+from ..client.accumulator import muted
+from ..client.sender import (
+    completed_batch,
+    has_attempts_left,
+    is_out_of_order,
+    is_unknown_producer_id,
+)
 from ..client.state import (
     ABORTING,
     COMMITTING,
+    FAILED,
     FATAL_ERROR,
     IN_TRANSACTION,
     INITIALIZING,
@@ -14,6 +35,7 @@ from ..client.state import (
     NO_SEQUENCE,
     UNSENT,
     batches,
+    bump_for,
     can_only_close,
     ending,
     entry_epoch,
@@ -45,6 +67,7 @@ from ..messages import (
     connection,
     producer,
 )
+from ..releases.features import client_epoch_bump
 from .rules import rule
 
 bumps_after_abort = rule(
@@ -60,6 +83,12 @@ counts_across_metadata = rule(
     "confluentinc/librdkafka 1.9.0, release notes",
 )
 
+bumps_own_partition = rule(
+    "bumps_own_partition",
+    "A refusal in one partition starts the sequences of that one again. Before, those of all "
+    "partitions, with batches that wait for their answers.",
+    "confluentinc/librdkafka issue 4953",
+)
 unknown_end_fatal = feature(
     "unknown_end_fatal",
     None,
@@ -184,34 +213,66 @@ unknown_topic = event(
     event_doc="A broker that starts says so; the topic is there again at once.",
 )
 
-idempotent = Change(
-    "librdkafka",
-    "The client is librdkafka's.",
-    features=(counts_across_metadata,),
-    budgets={unknown_topic: 1},
-    tables=(
-        Table(
-            producer,
-            on=unknown_topic,
-            when=(producer_epoch != NO_EPOCH) & ~has_tracked(unknown_topic.partition),
-            rows=(
-                Row(
-                    "sequences-go-on",
-                    "The sequences of the partition go on",
-                    during=counts_across_metadata,
-                    source="confluentinc/librdkafka 1.9.0, release notes",
-                ),
-                Row(
-                    "sequences-forgotten",
-                    "The sequences of the partition are forgotten",
-                    during=~counts_across_metadata,
-                    set={
-                        next_sequence[unknown_topic.partition]: 0,
-                        last_acked[unknown_topic.partition]: NO_SEQUENCE,
-                    },
-                    source="confluentinc/librdkafka 1.9.0, release notes",
+idempotent = (
+    Change(
+        "librdkafka",
+        "The client is librdkafka's.",
+        features=(counts_across_metadata, bumps_own_partition),
+        budgets={unknown_topic: 1},
+        tables=(
+            Table(
+                producer,
+                on=unknown_topic,
+                when=(producer_epoch != NO_EPOCH) & ~has_tracked(unknown_topic.partition),
+                rows=(
+                    Row(
+                        "sequences-go-on",
+                        "The sequences of the partition go on",
+                        during=counts_across_metadata,
+                        source="confluentinc/librdkafka 1.9.0, release notes",
+                    ),
+                    Row(
+                        "sequences-forgotten",
+                        "The sequences of the partition are forgotten",
+                        during=~counts_across_metadata,
+                        set={
+                            next_sequence[unknown_topic.partition]: 0,
+                            last_acked[unknown_topic.partition]: NO_SEQUENCE,
+                        },
+                        source="confluentinc/librdkafka 1.9.0, release notes",
+                    ),
                 ),
             ),
         ),
-    ),
+    )
+    .table("producer.ProduceResponse")
+    .before(
+        "refused-bumps-epoch",
+        Row(
+            "refused-bumps-all",
+            "The batch fails, and all partitions need a new epoch; none waits for its answers",
+            when=is_out_of_order | is_unknown_producer_id | has_attempts_left,
+            during=client_epoch_bump & ~bumps_own_partition,
+            set={
+                batches: each(
+                    q,
+                    each(
+                        s,
+                        if_(
+                            q != ProduceResponse.partition,
+                            replace(batch, unanswered=False),
+                            if_(
+                                s == ProduceResponse.record,
+                                completed_batch(batch, FAILED),
+                                batch,
+                            ),
+                        ),
+                    ),
+                ),
+                bump_for: those(q, True),
+                muted: muted - set_of(ProduceResponse.partition),
+            },
+            source="confluentinc/librdkafka issue 4953",
+        ),
+    )
 )
