@@ -231,15 +231,15 @@ def judge(
     """Judge recorded histories: can some allowed order of events explain the recorded answers?"""
     asked.heed(**{"--input": asked.inputs, "--output": asked.folder})
     if asked.segments:
-        others = (asked.runs, asked.limit, asked.inputs, asked.excerpt)
-        if asked.application or any(others) or not files:
+        others = (asked.runs, asked.limit, asked.excerpt)
+        if asked.application or any(others) or not (files or asked.inputs):
             fail(
-                "--segments needs data directories; it excludes --application, --runs, --limit, "
-                "--input and --excerpt"
+                "--segments needs data directories; it excludes --application, --runs, --limit "
+                "and --excerpt"
             )
         if asked.on_spark:
-            return judge_files_on_spark(files, asked, output)
-        return judge_files(files, asked, output)
+            return judge_files_on_spark(files or [], asked, output)
+        return judge_files(files or [], asked, output)
     if asked.cleanup:
         fail("--cleanup-policy needs --segments")
     if asked.on_spark:
@@ -304,6 +304,7 @@ def judge_files_on_spark(
     with needing("check", "spark"), needing("broker"):
         from ...checker.output import report
         from ...checker.prepare import available_threads
+        from ...checker.spark.judge.places import place_of
         from ...checker.spark.judge.segments import judge_on_spark as judge_segments
         from ...checker.spark.options import SparkError, SparkOptions
         from ...checker.spark.session import session
@@ -315,7 +316,8 @@ def judge_files_on_spark(
         fail(error)
     try:
         with session(options, "judge") as running:
-            found = judge_segments(running, directories, folder, asked.protocol, policies)
+            every = [*directories, *map(place_of, asked.inputs or ())]
+            found = judge_segments(running, every, folder, asked.protocol, policies)
     except OSError as error:
         fail(f"can't read {error.filename}: {error.strerror}")
     except (DeclarationError, SparkError) as error:

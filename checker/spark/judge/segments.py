@@ -1,8 +1,8 @@
-"""Brokers' data directories of any size, judged on Spark: a task reads a partition's folder, and
-records of several partitions are joined by producer id.
+"""Brokers' data directories of any size, judged on Spark: a task lists a directory or reads a
+partition's folder, and records of several partitions are joined by producer id.
 
-Every machine sees the directories under the same path. The driver receives the folders' names,
-counts, and some of the findings.
+Every machine sees the directories, by the same path or URI. The driver receives the names of
+partitions with a few numbers, counts, and some of the findings.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -47,16 +47,18 @@ from ....model.judge.segments.policies import all_policies
 from ....model.judge.segments.transactions import (
     CONTROLLERS,
     are_all,
-    is_of_controllers,
     is_of_transactions,
     may_follow,
     read_transactions,
 )
 from ..options import SparkError
 from ..session import reason, stage
+from ..storage.files import StorageError
 from ..storage.hadoop import Paths
+from .places import place_of, text_of
 
-FILES = "folder string, files string"
+FOLDERS = "folder string, name string"
+FILES = f"{FOLDERS}, files string"
 READ = "folder string, what string, producer long, told string, data binary"
 """`what` is a part, a finding, or what a folder has of a producer id. Of a part, `told` is what it
 has as JSON; of a finding and a producer, `data` is it, pickled."""
@@ -92,59 +94,69 @@ def judge_on_spark(
     session: Any, directories: Sequence[Path], output: str, protocol: str | None,
     policies: Mapping[str, str] | None = None, most_told: int = 10,
 ) -> Summary:  # fmt: skip
-    """Judges all partitions in these directories, and writes a folder with `findings` and
-    `partitions`, as Parquet. `policies` are those of `judge_segments`; the driver reads the
-    controllers' log about them.
+    """Judges all partitions in these directories (`place_of` makes one of a URI), and writes a
+    folder with `findings` and `partitions`, as Parquet. `policies` are those of `judge_segments`;
+    the driver reads the controllers' log about them.
 
     `output` is a new folder; nothing is there where this fails. Raises OSError, SparkError, and
     DeclarationError for a release that there isn't.
     """
     may_follow("EMPTY", "EMPTY", protocol)  # before a task finds that there is no such release
-    folders = [*dict.fromkeys(str(folder.absolute()) for folder in folders_in(directories))]
-    cleanup = all_policies(filter(is_of_controllers, map(Path, folders)), policies)
+    try:
+        for directory in directories:
+            next(iter(directory.iterdir()), None)
+    except StorageError as error:
+        raise SparkError(str(error)) from None
     with Paths(session).written(output) as folder:
         try:
-            return _Judging(session, folder, protocol, cleanup).whole(folders, most_told)
+            return _Judging(session, folder, protocol, policies).whole(directories, most_told)
         except Exception as error:  # of many kinds, from Java and from Python
             raise SparkError(f"the directories can't be judged: {reason(error)}") from error
 
 
 class _Judging:
     def __init__(
-        self, session: Any, output: str, protocol: str | None, policies: Mapping[str, str]
+        self, session: Any, output: str, protocol: str | None, policies: Mapping[str, str] | None
     ) -> None:
         self.session, self.output = session, output
         self.protocol, self.policies = protocol, policies
 
-    def whole(self, folders: Sequence[str], most_told: int) -> Summary:
+    def whole(self, directories: Sequence[Path], most_told: int) -> Summary:
         """Reads, looks whether anything was written to meanwhile, and joins."""
         from pyspark import StorageLevel
         from pyspark.sql import functions as f
 
-        tasks = max(1, min(len(folders), 64 * int(self.session.sparkContext.defaultParallelism)))
-        rows = [(folder,) for folder in folders]
-        every = self.session.createDataFrame(rows, "folder string").repartition(tasks, "folder")
+        rows = [(text_of(directory.absolute()),) for directory in directories]
+        given = self.session.createDataFrame(rows, "folder string").repartition(len(rows))
+        listed = given.mapInArrow(_folders, FOLDERS).distinct().persist(StorageLevel.DISK_ONLY)
+        is_of_controllers = f.col("name").rlike(f"^{CONTROLLERS}$")
+        with stage(self.session, "segments: folders"):
+            tasks = max(
+                1, min(listed.count(), 64 * int(self.session.sparkContext.defaultParallelism))
+            )
+            controllers = listed.where(is_of_controllers).select("folder").collect()
+        policies = all_policies((place_of(row[0]) for row in controllers), self.policies)
+        every = listed.repartition(tasks, "folder")
         with stage(self.session, "segments: files before"):
             every.mapInArrow(_files, FILES).write.parquet(f"{self.output}/files")
-        read = every.mapInArrow(partial(_read, self.protocol, self.policies), READ)
+        read = every.mapInArrow(partial(_read, self.protocol, policies), READ)
         read = read.persist(StorageLevel.DISK_ONLY)
         with stage(self.session, "segments: read"):
             parts = read.where(f.col("what") == _PART)
             numbers = parts.select(f.from_json("told", _NUMBERS).alias("n")).select("n.*")
             counted = self._counted(numbers)
         before = self.session.read.schema(FILES).parquet(f"{self.output}/files")
-        written = before.mapInArrow(_written, "folder string").persist(StorageLevel.DISK_ONLY)
+        written = before.mapInArrow(_written, FOLDERS).persist(StorageLevel.DISK_ONLY)
         with stage(self.session, "segments: files after"):
-            name = f.element_at(f.split("folder", "/"), -1)
-            others = f.when(~name.rlike(f"^{CONTROLLERS}$"), f.col("folder"))
+            others = f.when(~is_of_controllers, f.col("folder"))
             every_one = (f.count("folder"), f.count(others), f.min(others))
             is_any, how_many, first = written.agg(*every_one).collect()[0]
         findings = read.where(f.col("what") == _FINDING)
         if is_any:
-            findings = findings.join(written, "folder", "left_anti")
+            findings = findings.join(written.select("folder"), "folder", "left_anti")
         found, matched, unknown = findings.select("data"), 0, 0
         if how_many:
-            one = [(pickle.dumps(written_to(Path(first), how_many)),)]
+            one = [(pickle.dumps(written_to(place_of(first), how_many)),)]
             found = found.unionByName(self.session.createDataFrame(one, "data binary"))
         else:
             between = self._between(read, tasks).persist(StorageLevel.DISK_ONLY)
@@ -200,7 +212,7 @@ class _Judging:
             found, counted["partitions"], counted["logs"], int(counted["batches"] or 0), matched,
             unknown, count,
             [
-                Finding(Path(row["file"]), row["byte"], row["what"], row["damage"])
+                Finding(place_of(row["file"]), row["byte"], row["what"], row["damage"])
                 for row in first.limit(most_told).collect()
             ],
         )  # fmt: skip
@@ -217,8 +229,9 @@ def _scope(parts: Any) -> Scope:
 
     numbers = f.from_json("told", _NUMBERS).alias("n")
     rows = parts.select("folder", "producer", numbers).orderBy("folder").collect()
-    logs = [(Path(row["folder"]).name, row["n"]) for row in rows if row["n"]["spread"] is not None]
-    others = [(Path(row["folder"]), row) for row in rows if row["n"]["spread"] is None]
+    places = [(place_of(row["folder"]), row) for row in rows]
+    logs = [(folder.name, row["n"]) for folder, row in places if row["n"]["spread"] is not None]
+    others = [(folder, row) for folder, row in places if row["n"]["spread"] is None]
     from_start: dict[str, list[Path]] = {}
     for folder, row in others:
         if row["producer"] == 1:
@@ -269,24 +282,37 @@ _TYPES = {
 }
 
 
+def _folders(batches: Iterable[Any]) -> Iterator[Any]:
+    """The folders of partitions in directories, as rows of FOLDERS."""
+    directories = map(place_of, _column(batches, "folder"))
+    found = folders_in(directories)
+    rows = ({"folder": text_of(folder), "name": folder.name} for folder in found)
+    return _rows(rows, _schema(FOLDERS))
+
+
 def _files(batches: Iterable[Any]) -> Iterator[Any]:
     """Each folder's files as they are now, as a row of FILES."""
+    places = map(place_of, _column(batches, "folder"))
     rows = (
-        {"folder": folder, "files": json.dumps(files_in(Path(folder)), sort_keys=True)}
-        for folder in _column(batches, "folder")
+        {"folder": text_of(place), "name": place.name, "files": _files_now(place)}
+        for place in places
     )
     return _rows(rows, _schema(FILES))
+
+
+def _files_now(folder: Path) -> str:
+    return json.dumps(files_in(folder), sort_keys=True)
 
 
 def _written(batches: Iterable[Any]) -> Iterator[Any]:
     """Of rows of FILES, the folders whose files aren't as they were."""
     rows = (
-        {"folder": folder}
+        {"folder": folder, "name": name}
         for batch in batches
-        for folder, files in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        if json.dumps(files_in(Path(folder)), sort_keys=True) != files
+        for folder, name, files in zip(*(one.to_pylist() for one in batch.columns), strict=True)
+        if _files_now(place_of(folder)) != files
     )
-    return _rows(rows, _schema("folder string"))
+    return _rows(rows, _schema(FOLDERS))
 
 
 def _read(
@@ -297,7 +323,7 @@ def _read(
 
     def rows() -> Iterator[Mapping[str, Any]]:
         for folder in _column(batches, "folder"):
-            path = Path(folder)
+            path = place_of(folder)
             if is_of_transactions(path):
                 part = read_transactions(path, protocol)
                 told, flag = transactions_as_json(part), 0

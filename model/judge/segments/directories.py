@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from os.path import lexists
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from .across_partitions import (
     time_of,
     together,
 )
-from .folder import JUDGED, PARTITION, Finding
+from .folder import JUDGED, PARTITION, Finding, is_there
 from .partition import Partition, read_partition
 from .policies import all_policies
 from .transactions import (
@@ -134,7 +133,7 @@ def folders_in(directories: Iterable[Path]) -> Iterator[Path]:
             continue
         for folder in sorted(directory.iterdir()):
             if PARTITION.fullmatch(folder.name):
-                if lexists(folder):
+                if is_there(folder):
                     yield folder
             elif not _SET_ASIDE.fullmatch(folder.name) and _is_of_partition(folder):
                 yield folder

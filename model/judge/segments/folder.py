@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from os.path import lexists
 from pathlib import Path
 from typing import Final
 
@@ -67,7 +66,7 @@ def files_of(folder: Path) -> Files:
     the middle of a deletion leaves such.
     """
     found, indexes = Files(), list[Path]()
-    if not folder.is_dir() and lexists(folder):
+    if not folder.is_dir() and is_there(folder):
         found.findings.append(
             Finding(folder, None, "isn't read: it isn't a folder", is_damage=True)
         )
@@ -82,7 +81,7 @@ def files_of(folder: Path) -> Files:
                 found.findings.append(_misnamed(path))
             continue
         if not path.is_file():
-            if lexists(path):  # a folder, or a broken link; a running broker deletes files
+            if is_there(path):  # a folder, or a broken link; a running broker deletes files
                 what = "isn't read: it isn't a file"
                 found.findings.append(Finding(path, None, what, is_damage=True))
         elif not _NAME.fullmatch(path.stem) or int(path.stem) > LARGEST_OFFSET:
@@ -104,6 +103,11 @@ def files_of(folder: Path) -> Files:
             what = f"is an index without its segment {path.stem}.log"
             found.findings.append(Finding(path, None, what, is_damage=True))
     return found
+
+
+def is_there(path: Path) -> bool:
+    """Whether a folder has this name, be it of a broken link."""
+    return path.is_symlink() or path.exists()
 
 
 def _misnamed(path: Path) -> Finding:

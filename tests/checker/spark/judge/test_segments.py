@@ -12,6 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from epochfence.checker.spark.judge import segments
+from epochfence.checker.spark.judge.places import place_of
 from epochfence.checker.spark.judge.segments import Summary, judge_on_spark
 from epochfence.checker.spark.options import SparkError, SparkOptions
 from epochfence.checker.spark.session import session
@@ -22,6 +23,7 @@ from epochfence.tests.model.judge.segments.test_damage import DAMAGE
 from epochfence.tests.model.judge.segments.test_directories import SLIPS, Broker, honest
 from epochfence.tests.model.judge.segments.test_policies import config, controllers, keyed
 
+SCHEME = "file://"  # before what is named by a URI
 TOGETHER = 4  # folders that are judged at once beside the honest one
 Row = dict[str, Any]
 
@@ -29,6 +31,8 @@ Row = dict[str, Any]
 def findings(folder: Path) -> list[Row]:
     """What was written, in an order."""
     rows: list[Row] = parquet.read_table(folder / "findings").to_pylist()
+    for row in rows:
+        row["file"] = row["file"].removeprefix(SCHEME)
     return sorted(rows, key=in_text)
 
 
@@ -76,7 +80,10 @@ def test_directories_come_to_the_same_on_spark(tmp_path: Path, seed: int) -> Non
         spark.conf.set("spark.sql.shuffle.partitions", "2")
         for number, directories in enumerate((alone, together)):
             output = tmp_path / f"output-{number}"
-            found = judge_on_spark(spark, directories, str(output), None)
+            # the second time by URIs, as in an object storage
+            by_uri = [place_of(each.as_uri()) for each in directories]
+            given = by_uri if number else directories
+            found = judge_on_spark(spark, given, str(output), None)
             _compare(found, output, judge_segments(directories))
             assert directories != honest_one or found.outcome.name == "EXPLAINED"
         _of_a_topic_without_compaction(spark, tmp_path)
@@ -98,7 +105,8 @@ def _compare(found: Summary, output: Path, local: Segments) -> None:
     assert found.batches == sum(part.batches for part in local.partitions)
     texts: list[str] = parquet.read_table(output / "partitions")["told"].to_pylist()
     parts = [*told["partitions"], *told["transaction_logs"]]
-    assert sorted(map(json.loads, texts), key=in_text) == sorted(parts, key=in_text)
+    found_parts = (json.loads(text.replace(SCHEME, "")) for text in texts)
+    assert sorted(found_parts, key=in_text) == sorted(parts, key=in_text)
 
 
 def _of_a_topic_without_compaction(spark: Any, tmp_path: Path) -> None:
@@ -142,5 +150,7 @@ def test_what_the_command_takes(tmp_path: Path) -> None:
         2,
         "epochfence: --segments with --engine spark needs --output URI\n",
     )
-    ended = epochfence("judge", "--segments", tmp_path / "no", "--engine", "spark", "--input", "x")
-    assert "--application, --runs, --limit, --input and --excerpt" in ended.err
+    for more in (["--runs", "one"], ["--input", "x"]):
+        ended = epochfence("judge", "--segments", tmp_path / "no", *more)
+        assert ended.code == 2
+    assert ended.err == "epochfence: --input needs --engine spark\n"
