@@ -1,5 +1,6 @@
 # docker build -t epochfence .               the command, without Java
 # docker build -t epochfence --target java . with Java, for --engine spark
+# docker build -t epochfence --target executor . for executors of Spark on Kubernetes
 FROM python:3.11.14-slim-bookworm AS build
 WORKDIR /source
 RUN python -m venv /opt/epochfence
@@ -19,11 +20,16 @@ RUN /opt/epochfence/bin/pip install --no-cache-dir --constraint constraints.txt 
 
 FROM python:3.11.14-slim-bookworm AS java
 RUN apt-get update -qq && apt-get install -qq -y --no-install-recommends openjdk-17-jre-headless && rm -rf /var/lib/apt/lists/*
+# Hadoop, which Spark has inside, asks for the user's name.
+RUN echo epochfence:x:10001:10001::/tmp:/bin/sh >> /etc/passwd
 COPY --from=build-java /opt/epochfence /opt/epochfence
 ENV PATH=/opt/epochfence/bin:$PATH HOME=/tmp
 WORKDIR /data
 USER 10001:10001
 ENTRYPOINT ["epochfence"]
+
+FROM java AS executor
+ENTRYPOINT ["python", "-m", "epochfence.checker.spark.kubernetes"]
 
 FROM python:3.11.14-slim-bookworm AS plain
 COPY --from=build /opt/epochfence /opt/epochfence

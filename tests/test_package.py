@@ -177,11 +177,14 @@ def test_the_dockerfile_installs_extras_at_the_pinned_versions() -> None:
 def test_each_image_runs_the_command_as_a_user_without_rights() -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     images = [part for part in DOCKERFILE.split("\nFROM ") if "ENTRYPOINT" in part]
-    assert [re.match(r"\S+ AS (\w+)", image)[1] for image in images] == ["java", "plain"]  # type: ignore[index]
+    names = [re.match(r"\S+ AS (\w+)", image)[1] for image in images]  # type: ignore[index]
+    assert names == ["java", "executor", "plain"]
+    assert "epochfence" in scripts
+    executor = images.pop(1)
+    assert executor.startswith("java AS executor\nENTRYPOINT ")  # all else is that one's
     for image in images:
         (entry,) = re.findall(r"^ENTRYPOINT (.*)$", image, re.MULTILINE)
         assert json.loads(entry) == ["epochfence"]
-        assert "epochfence" in scripts
         assert "ENV PATH=/opt/epochfence/bin:$PATH" in image
         assert re.search(r"^USER [1-9]\d*:[1-9]\d*$", image, re.MULTILINE)
     assert ("openjdk-17" in images[0], "openjdk" in images[1]) == (True, False)
