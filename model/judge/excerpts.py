@@ -209,7 +209,7 @@ class UnknownLeader(Leader):
             yield self._marked_at_end(operation), {"error": "NONE"}
             return
         if not told or self.start is None or offset in (None, self.leader.log_end_offset):
-            if self._is_behind(operation, offset):
+            if self._is_behind(operation, offset) and self._is_at_end(offset):
                 yield self._appended(operation, offset)
             elif self.start is not None:  # it may be forgotten
                 yield from super()._all(operation)
@@ -217,6 +217,25 @@ class UnknownLeader(Leader):
             offset is None or self.start is None or offset + fields["count"] <= self.start
         ):
             yield from self._repeated(operation)
+
+    def _is_at_end(self, offset: int | None) -> bool:
+        """Whether the log may end at an offset: the batches that were there before lie below it."""
+        return self.start is not None or all(
+            base + _distance(last, first) < (offset or 0)
+            for _, batches in self.before.values()
+            for first, last, base in batches
+        )
+
+    def _is_free(self, producer_id: int, batch: _Batch) -> bool:
+        """Whether a batch of a producer lies where none of another producer's was before."""
+        first, last, base = batch
+        return all(
+            base + _distance(last, first) < other[2]
+            or other[2] + _distance(other[1], other[0]) < base
+            for of, (_, batches) in self.before.items()
+            if of != producer_id
+            for other in batches
+        )
 
     def _is_behind(self, operation: Operation, told: int | None) -> bool:
         """Whether a batch, at this offset or at the log's end, may come behind those of its
@@ -253,7 +272,7 @@ class UnknownLeader(Leader):
         )
         found = frozenset([*(batches if epoch == known else ()), batch])
         is_in_order = all(_may_both_be(one, batch) for one in found)
-        if is_in_order and len(found) <= MOST:
+        if is_in_order and len(found) <= MOST and self._is_free(producer_id, batch):
             after = self._copy(operation.start)
             after.before = {**self.before, producer_id: (epoch, found)}
             yield after, told

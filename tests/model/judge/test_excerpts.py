@@ -114,6 +114,15 @@ SHOWN = {
     "another producer's isn't": (
         [batch(3, 80, 0) | {"producer_id": 8}, unplaced(30, 2), batch(31, 81, 4)], "EXPLAINED"
     ),
+    "two at one offset": (
+        [batch(7, 12, 0), batch(3, 13, 2) | {"producer_id": 8}, batch(8, 13, 4)], "UNEXPLAINED"
+    ),
+    "repeated ones at one offset": (
+        [batch(9, 40, 0), batch(7, 12, 2), batch(3, 12, 4) | {"producer_id": 8}], "UNEXPLAINED"
+    ),
+    "one behind the other": (
+        [batch(7, 12, 0), batch(3, 13, 2) | {"producer_id": 8}, batch(8, 14, 4)], "EXPLAINED"
+    ),
     "none is": ([unplaced(30, 0), unplaced(31, 2)], "UNJUDGED"),
 }  # fmt: skip
 
