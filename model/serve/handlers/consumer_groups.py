@@ -231,16 +231,16 @@ class ConsumerGroupApis:
 
     def _subscribed(self, member: Member) -> set[str]:
         """The topics of a member that are there."""
-        found = {name for name in member.topics if name in self._partitions.topics}
+        found = {name for name in member.topics if self._partitions.count(name)}
         if member.pattern is not None:
-            found |= {n for n in self._partitions.topics if re.fullmatch(member.pattern, n)}
+            found |= {n for n in self._partitions.names if re.fullmatch(member.pattern, n)}
         return found
 
     def _places(self, group: Group) -> frozenset[Place]:
         """The partitions of all topics that members subscribe to."""
         topics = set[str]().union(*map(self._subscribed, group.members.values()))
         return frozenset(
-            (name, number) for name in topics for number in range(self._partitions.topics[name])
+            (name, number) for name in topics for number in range(self._partitions.count(name))
         )
 
     def _assign(self, group: Group) -> None:

@@ -120,7 +120,7 @@ class MetadataApis:
         makes = self._settings.broker("auto.create.topics.enable").lower() == "true"
         makes &= request.fields.get("allow_auto_topic_creation", True)
         if asked is None or (not asked and request.version == 0):
-            names = [name for name in self._partitions.topics if self._seen(request, name) is None]
+            names = [name for name in self._partitions.names if self._seen(request, name) is None]
             topics = [self._topic(request, name, makes=False) for name in names]
         else:
             topics = [self._asked(request, topic, makes) for topic in asked]
@@ -232,6 +232,7 @@ class MetadataApis:
         if error != "NONE":
             return {"key": key, "error_code": error, "node_id": -1, "port": -1}
         of = self._nodes.group_coordinator if kind == _GROUP else self._nodes.coordinator
+        self._partitions.internal.add(OFFSETS_TOPIC if kind == _GROUP else LOG_TOPIC)
         node = of(key)
         host, port = self._nodes.addresses[node]
         return {"key": key, "node_id": node, "host": host, "port": port}

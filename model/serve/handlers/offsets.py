@@ -151,7 +151,7 @@ class OffsetApis:
         if self._partitions.is_unknown(topic):
             return "UNKNOWN_TOPIC_ID"
         error = self._cluster.use_of(request.principal, place[0], "READ")
-        is_there = self._partitions.has(*place)
+        is_there = 0 <= place[1] < self._partitions.count(place[0])
         return error if error != "NONE" or is_there else "UNKNOWN_TOPIC_OR_PARTITION"
 
     def fetch(self, request: Request) -> Answer:

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 from crc32c import crc32c
 
 from ...broker.leader import Batch, PartitionLeader
-from ...cluster import Cluster
+from ...cluster import STATE_PARTITIONS, Cluster
 from ...records import Flag, Record, RecordBatch, decode_batch, encode_batch, encode_marker
 from ..settings import Settings
 
@@ -57,6 +57,8 @@ class Partitions:
     topics: dict[str, int] = field(default_factory=dict[str, int])
     ids: dict[str, UUID] = field(default_factory=dict[str, UUID])
     """The topics' ids, by name."""
+    internal: set[str] = field(default_factory=set[str])
+    """The internal topics that are there: Kafka makes one when a client looks for a coordinator."""
     factors: dict[str, int] = field(default_factory=dict[str, int])
     """How many replicas the partitions of a topic have, if not the default."""
     _names: dict[UUID, str] = field(default_factory=dict[UUID, str])
@@ -88,6 +90,15 @@ class Partitions:
     def has(self, topic: str, number: int) -> bool:
         """Whether there is such a partition."""
         return 0 <= number < self.topics.get(topic, 0)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all topics."""
+        return [*self.topics, *sorted(self.internal)]
+
+    def count(self, topic: str) -> int:
+        """How many partitions a topic has; 0 if it isn't there."""
+        return STATE_PARTITIONS if topic in self.internal else self.topics.get(topic, 0)
 
     def is_name(self, topic: str) -> bool:
         """Whether a topic can have this name (Topic.validate)."""

@@ -209,6 +209,19 @@ def test_a_name_that_no_topic_can_have(release: str, error: str) -> None:
             assert result["error_code"] == "INVALID_TOPIC_EXCEPTION"
 
 
+def test_an_internal_topic_is_there_once_its_coordinator_is_looked_for(client: Client) -> None:
+    def all_topics() -> list[tuple[str, bool, int]]:
+        told = client.ask("Metadata", topics=None)["topics"]
+        return [(one["name"], one["is_internal"], len(one["partitions"])) for one in told]
+
+    orders = ("orders", False, 1)
+    assert all_topics() == [orders]
+    client.ask("FindCoordinator", key_type=0, coordinator_keys=["g"])
+    assert all_topics() == [orders, ("__consumer_offsets", True, 50)]
+    client.ask("FindCoordinator", key_type=1, coordinator_keys=["t"])
+    assert all_topics()[2] == ("__transaction_state", True, 50)
+
+
 def test_coordinators_of_several_groups(client: Client) -> None:
     told = client.ask("FindCoordinator", key_type=0, coordinator_keys=["a", "b"])["coordinators"]
     assert [(one["key"], one["error_code"], one["node_id"]) for one in told] == [
