@@ -78,6 +78,8 @@ CLIENTS: Final = (
         for name, version, main in (
             ("Kafka Streams", "4.4.0", "Streams"),
             ("spring-kafka", "4.1.2", "Spring"),
+            ("Kafka Connect", "4.4.0", "Connect"),
+            ("Flink's KafkaSink", "5.0.0-2.2", "Flink"),
         )
     ),
     Client(
