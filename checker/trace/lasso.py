@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from ...language import Fairness, Instance, Key
 from ...language.types import show_value
-from ...model.engine.interpreter import FullState, Interpreter, Step
+from ...model.engine.interpreter import FullState, Interpreter, Remembering, Step
 from ..ground import Aim
 from ..verdict.explanation import failure_sentence
 from .trace import ReplayError, Trace, shown_trace
@@ -79,7 +79,7 @@ def tell_lasso(
 ) -> Trace:
     """The run as it is shown. Raises ReplayError where the model can't take it, where it isn't fair
     there, or reaches its goal."""
-    machine = Interpreter(instance)
+    machine = Remembering(instance)
     states, steps = followed(machine, lasso, packed)
     _check_aim(machine, aim, states, lasso)
     fairnesses = Fairnesses(instance)
@@ -98,7 +98,7 @@ def tell_dead_end(
 ) -> Trace:
     """The run to a state from which no run reaches a goal that must stay possible. Raises
     ReplayError where the model can't take it, or is where it must come."""
-    machine = Interpreter(instance)
+    machine = Remembering(instance)
     states, steps = followed(machine, run, packed)
     if machine.holds(aim.of.expression, states[-1]):
         raise ReplayError("an engine says that a run can't come to where the model sees it")

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ...language import Instance, Log, Property
 from ...language.expressions import children_first
-from ...model.engine.interpreter import FullState, Interpreter, Step
+from ...model.engine.interpreter import FullState, Interpreter, Remembering, Step
 from ..trace.chart.logs import ShownLog
 from ..trace.trace import MOST_WAYS, ReplayError, Trace, shown_trace, ways_along
 from .deadlock import told, waiting
@@ -97,7 +97,7 @@ def seen(
     """The violation at the end of a run, as for `set_violation`. `among` are the properties that
     count (default: all); `most` is how many runs are followed at once. Raises ReplayError if the
     model sees no violation."""
-    machine = Interpreter(instance)
+    machine = Remembering(instance)
     ways = ways_along(machine, levels, packed, off, most)
     states, steps = ways[0].run()
     properties = instance.properties if among is None else among

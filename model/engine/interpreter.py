@@ -11,7 +11,9 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from ...language import Action, Expression, Instance, Property
-from ...language.terms.values import assign, evaluate
+from ...language.expressions import naming
+from ...language.terms.scopes import free_variables
+from ...language.terms.values import assign, evaluate, field_name
 from ...language.types import Value, choices, contains, show_value
 
 FullState: TypeAlias = tuple[Value, ...]
@@ -106,7 +108,7 @@ class Interpreter:
         index = 0
 
         def contents(bag: Expression, bound: Bindings) -> Value:
-            return evaluate(bag, before, constants, bound)
+            return self._value(bag, before, bound)
 
         for action in self.instance.actions:
             wanted = table in (None, action.table)
@@ -116,6 +118,10 @@ class Interpreter:
                     yield step
             index += len(action.rows)
 
+    def _value(self, expression: Expression, before: Mapping[str, Value], bound: Bindings) -> Value:
+        """The value of an expression of rows."""
+        return evaluate(expression, before, self.instance.constants, bound)
+
     def _take(
         self,
         action: Action,
@@ -124,17 +130,17 @@ class Interpreter:
         bound: dict[Expression, Value],
     ) -> Step | None:
         constants = self.instance.constants
-        if not evaluate(action.when, before, constants, bound):
+        if not self._value(action.when, before, bound):
             return None
         for offset, row in enumerate(action.rows):
-            if not evaluate(row.guard, before, constants, bound):
+            if not self._value(row.guard, before, bound):
                 continue
-            if not evaluate(row.room, before, constants, bound):
+            if not self._value(row.room, before, bound):
                 return None
             after = dict(before)
             named = tuple(bound.items())
             for target, expression in row.updates:
-                value = evaluate(expression, before, constants, bound)
+                value = self._value(expression, before, bound)
                 assign(target, value, after, before, constants, bound)
             for name, kind in self.types.items():
                 if after[name] is not before[name] and not contains(kind, after[name], constants):
@@ -142,3 +148,25 @@ class Interpreter:
                     return Step(index + offset, action, named, None, fault)
             return Step(index + offset, action, named, tuple(after[n] for n in self.names))
         return None
+
+
+class Remembering(Interpreter):
+    """An interpreter for many states that are nearly alike: it evaluates an expression once for all
+    that agree on what the expression reads."""
+
+    def __init__(self, instance: Instance) -> None:
+        super().__init__(instance)
+        self._read: dict[Expression, tuple[tuple[str, ...], tuple[Expression, ...]]] = {}
+        self._known: dict[tuple[Expression, Any, Any], Value] = {}
+
+    def _value(self, expression: Expression, before: Mapping[str, Value], bound: Bindings) -> Value:
+        read = self._read.get(expression)
+        if read is None:
+            fields = (field_name(node.data) for node in naming(expression) if node.op == "field")
+            read = tuple(dict.fromkeys(fields)), tuple(free_variables(expression))
+            self._read[expression] = read
+        fields, names = read
+        key = expression, tuple(before[f] for f in fields), tuple(bound[n] for n in names)
+        if key not in self._known:
+            self._known[key] = super()._value(expression, before, bound)
+        return self._known[key]

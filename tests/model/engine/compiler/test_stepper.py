@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from epochfence import language as lang
 from epochfence.language import Instance, instantiate
 from epochfence.model.engine.compiler.stepper import Bound, Stepper
-from epochfence.model.engine.interpreter import FullState, Interpreter, Step
+from epochfence.model.engine.interpreter import FullState, Interpreter, Remembering, Step
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.checker.drawn_systems import instances
 
@@ -107,3 +107,18 @@ def test_shipped_systems_step_alike(name: str, release: str) -> None:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_long_walks_step_alike(name: str, seed: int) -> None:
     assert walk(instantiate(shipped(name)), 2_500, seed) == 2_500
+
+
+@pytest.mark.slow(1)
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("name", SHIPPED)
+def test_what_is_remembered_is_what_is_evaluated(name: str, seed: int) -> None:
+    instance = instantiate(shipped(name))
+    random, remembering, interpreter = Random(seed), Remembering(instance), Interpreter(instance)
+    states, state = list(instance.initial_states()), None
+    for _ in range(40):
+        state = random.choice(states) if state is None else state
+        steps = list(interpreter.steps(state))
+        assert list(remembering.steps(state)) == steps
+        reached = [step.state for step in steps if step.state is not None]
+        state = random.choice(reached) if reached else None
