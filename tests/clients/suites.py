@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -28,6 +29,7 @@ from epochfence.tests.driver import record
 HERE: Final = Path(__file__).parent / "suites"
 RELEASE: Final = "4.4"
 SLOWEST_S: Final = 240
+WIDTH: Final = 100
 
 
 class Suite(NamedTuple):
@@ -113,10 +115,11 @@ def results(suite: Suite, found: Mapping[str, Outcome]) -> list[str]:
     fail with the party at fault."""
     lines: list[str] = []
     for kind, words in (("pass", "pass"), ("skip", "skip themselves")):
-        names = [f"`{name}`" for name, one in found.items() if one.here == kind]
+        names = [name for name, one in found.items() if one.here == kind]
         if names:
             count = f"{len(names)} of {len(found)}"
-            lines += [f"{suite.name} {suite.version}: {count} {words}: {', '.join(names)}.", ""]
+            text = f"{suite.name} {suite.version}: {count} {words}: {', '.join(names)}."
+            lines += [*textwrap.wrap(text, WIDTH), ""]
     rows = [
         f"| {name} | {one.on_kafka} | {_reason(suite, name)} |"
         for name, one in found.items()

@@ -61,6 +61,6 @@ def test_lines_of_results(monkeypatch: pytest.MonkeyPatch) -> None:
         "TestThree": Outcome("fails", "fails"),
     }
     told = "\n".join(suites.results(FRANZ_GO, found))
-    assert "1 of 3 pass: `TestOne`." in told
-    assert "1 of 3 skip themselves: `TestTwo`." in told
+    assert "1 of 3 pass: TestOne." in told
+    assert "1 of 3 skip themselves: TestTwo." in told
     assert "| TestThree | fails | franz-go: it waits for ever |" in told
