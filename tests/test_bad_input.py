@@ -309,7 +309,7 @@ def test_a_setting_has_one_value(words: str, says: str) -> None:
         ("prove transactions --deadline 3", "--deadline needs --suggest"),
         ("judge --application --limit 5 x.jsonl", "can't be used with --application"),
         ("judge --application --protocol 2.5 x.jsonl", "can't be used with --application"),
-        ("judge --segments --limit 5 .", "--limit, --input and --excerpt"),
+        ("judge --segments --limit 5 .", "--runs, --limit and --excerpt"),
         ("diagram transactions --event Produce", "are drawn for one machine of transactions"),
         ("diagram transactions --all-rows", "are drawn for one machine of transactions"),
         ("diagram transactions --detail rows", "(transaction, producer)"),

@@ -43,7 +43,7 @@ def test_an_entry_refines_its_reductions_at_first(reduction: Reduction) -> None:
 
 
 @pytest.mark.slow(10)
-@pytest.mark.sample(8)
+@pytest.mark.sample(8, of="engines: reductions of the coordinator")
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("reduction", ENTRIES, ids=_name)
 def test_an_entry_refines_its_reductions(reduction: Reduction, release: str) -> None:
