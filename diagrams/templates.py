@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 SHARED = Path(__file__).parent / "report"
 """The folder of the style and the chart of all pages."""
 SHORT = 20  # letters of a name that stays whole
-_PARTS = re.compile(r"(?<=\w)(?=[.\[])|(?<=\])(?=[.\[])")
+_PARTS = re.compile(r"(?<=\w)(?=[.\[])|(?<=\])(?=[.\[])|(?<==)(?=\w)")
 _WORDS = re.compile(r"(?<=_)(?=\w)|(?<=[a-z])(?=[A-Z])")
 
 
@@ -38,8 +38,8 @@ def templates(*rooms: Path) -> Environment:
 
 
 def breakable(text: str) -> Markup:
-    """The text as markup in which a line may end between the parts of a long name, as before a dot,
-    or between the words of one that has no parts."""
+    """The text as markup in which a line may end between the parts of a long name, as before a dot
+    or behind an equals sign, or between the words of one that has no parts."""
     return Markup(" ").join(
         Markup("<wbr>").join(map(escape, _parts(name))) for name in text.split(" ")
     )
