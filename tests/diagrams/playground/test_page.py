@@ -74,6 +74,10 @@ BROKEN_WORDS = """() => {
   return found;
 }"""
 
+CUT_OFF = """() => [...document.querySelectorAll('#state, .state')].filter((of) =>
+  of.scrollWidth > of.clientWidth && !['auto', 'scroll'].includes(getComputedStyle(of).overflowX)
+).length"""
+
 
 class Shown:
     """The page in a browser, with the addresses that it asks for and the errors of its console."""
@@ -308,6 +312,7 @@ def test_it_is_readable(shown: Shown) -> None:
         assert LEAST_PRINT <= least < 100
         assert widest <= width
         assert shown.page.evaluate(BROKEN_WORDS) == []
+        assert shown.page.evaluate(CUT_OFF) == 0
         assert width < 900 or shown.page.evaluate(OVERLAPS) == []
         for scheme in ("light", "dark"):
             shown.page.emulate_media(color_scheme=scheme)
@@ -322,6 +327,9 @@ def test_the_checks_of_the_look_can_fail(browser: Any) -> None:
     )
     assert [text for text, _ in page.evaluate(CONTRAST)] == ["grey"]
     assert page.evaluate(BROKEN_WORDS) == ["Unbreakable"]
+    assert page.evaluate(CUT_OFF) == 0
+    page.set_content("<p id='state' style='width: 2em; overflow: hidden'>Unbreakable</p>")
+    assert page.evaluate(CUT_OFF) == 1
 
 
 def test_what_is_not_pyodide_is_refused(tmp_path: Path) -> None:
