@@ -98,7 +98,9 @@ def together(parts: Iterable[OfProducer]) -> OfProducer:
         found.decisions += part.decisions
         found.epochs |= part.epochs
         found.ongoing |= part.ongoing
-        found.owners |= part.owners
+        for name, first_record in part.owners.items():  # the same one in any order of folders
+            known = found.owners.get(name, first_record)
+            found.owners[name] = min(known, first_record, key=order)
         candidates = [each for each in (found.newest, part.newest) if each is not None]
         found.newest = max(candidates, key=lambda each: each.timestamp, default=None)
     return found

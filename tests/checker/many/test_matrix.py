@@ -417,9 +417,9 @@ def test_pairs_have_a_line_for_each_client() -> None:
     assert "no part is called client (choose one of coordinator)" in ended.err
     given = ("matrix", "calls", "--protocols", "3.9,4.3", "--clients", "3.9,4.3", "--jobs", "1")
     ended = epochfence(*given)
-    assert ended.code == 0, ended.out + ended.err
+    assert ended.code == Verdict.BROKEN.value, ended.out + ended.err  # KAFKA-18227
     lines = [line.split() for line in ended.out.splitlines()]
-    assert ["3.9", "\u00b7", "\u00b7"] in lines
+    assert ["3.9", "A", "A"] in lines
     assert ["4.3", "\u00b7", "\u00b7"] in lines
 
 
