@@ -68,6 +68,10 @@ def written(root: Path) -> list[list[Path]]:
     return [*found, [root / "empty"]]
 
 
+def _has_broken_link(directory: Path) -> bool:
+    return any(each.is_symlink() and not each.exists() for each in directory.rglob("*"))
+
+
 @pytest.mark.slow(20)
 @pytest.mark.long
 def test_directories_come_to_the_same_on_spark(tmp_path: Path, seed: int) -> None:
@@ -80,11 +84,11 @@ def test_directories_come_to_the_same_on_spark(tmp_path: Path, seed: int) -> Non
         spark.conf.set("spark.sql.shuffle.partitions", "2")
         for number, directories in enumerate((alone, together)):
             output = tmp_path / f"output-{number}"
-            # the second time by URIs, as in an object storage
-            by_uri = [place_of(each.as_uri()) for each in directories]
-            given = by_uri if number else directories
-            found = judge_on_spark(spark, given, str(output), None)
-            _compare(found, output, judge_segments(directories))
+            # the second time by URIs, as in an object storage, which has no links
+            whole = [each for each in directories if not (number and _has_broken_link(each))]
+            by_uri = [place_of(each.as_uri()) for each in whole]
+            found = judge_on_spark(spark, by_uri if number else whole, str(output), None)
+            _compare(found, output, judge_segments(whole))
             assert directories != honest_one or found.outcome.name == "EXPLAINED"
         _of_a_topic_without_compaction(spark, tmp_path)
         _of_a_running_broker(spark, honest_one, tmp_path)
