@@ -12,14 +12,15 @@ import pytest
 from epochfence.checker.spark.judge.places import place_of, text_of
 from epochfence.checker.spark.storage.files import StorageError
 from epochfence.model.judge.segments.directories import judge_segments
-from epochfence.tests.checker.spark.judge.test_segments import written
+from epochfence.tests.checker.spark.judge.test_segments import has_broken_link, written
 
 DRAWN = 6
 
 
 def test_directories_by_uri_come_to_the_same(tmp_path: Path, seed: int) -> None:
     """By Arrow's file system of this machine."""
-    honest, *others = written(tmp_path / "a folder")
+    honest, *every = written(tmp_path / "a folder")
+    others = [each for each in every if not any(map(has_broken_link, each))]
     for directories in (honest, *Random(seed).sample(others, DRAWN)):
         places = [place_of(directory.as_uri()) for directory in directories]
         told = json.dumps(judge_segments(places).as_json()).replace("file:///", "/")
