@@ -25,8 +25,10 @@ def without_constants(grounded: Grounded) -> Grounded:
         if all(vector[leaf.index] == first[leaf.index] for vector in grounded.initials):
             number = first[leaf.index]
             known[leaf.index] = graph.truth(bool(number)) if leaf.is_truth else graph.number(number)
+    done: dict[int, Node] = {}
     while True:
-        done: dict[int, Node] = {}
+        # a node that stays as it is reads none of the leaves, and none of fewer
+        done = {number: node for number, node in done.items() if node.number == number}
 
         def settle(node: Node, done: dict[int, Node] = done) -> Node:
             return graph.substitute(node, known, done)

@@ -266,13 +266,15 @@ class Graph:
         done = {} if done is None else done
         found = done.get(node.number)
         if found is None:
-            args = [self.substitute(each, leaves, done) for each in node.args]
-            is_leaf = node.op == "leaf"
-            found = leaves.get(node.value, node) if is_leaf else self._rebuilt(node, args)
+            if node.op == "leaf":
+                found = leaves.get(node.value, node)
+            else:
+                args = tuple([self.substitute(each, leaves, done) for each in node.args])
+                found = node if args == node.args else self._rebuilt(node, args)
             done[node.number] = found
         return found
 
-    def _rebuilt(self, n: Node, args: list[Node]) -> Node:
+    def _rebuilt(self, n: Node, args: tuple[Node, ...]) -> Node:
         match n.op:
             case "const":
                 return n

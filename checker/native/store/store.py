@@ -338,12 +338,13 @@ class Store:
         )
 
     def _grow(self, shard: int) -> bool:
-        """Doubles a table, or makes it a tenth larger where it takes as much as the records;
-        False where the shard can't hold more states, or memory is short."""
+        """Doubles a table, or makes it a tenth larger where it takes as much as the records, though
+        by no fewer than LEAST_GROUPS; False where the shard can't hold more states, or memory is
+        short."""
         if self.disk is not None and self.counts[shard] + BLOCK > self.places[shard]:
             return self._take_places(shard)
         groups = int(self.groups[shard])
-        more = groups if self.parts is None else groups // 10
+        more = groups if self.parts is None else max(LEAST_GROUPS, groups // 10)
         more = min(more, self.most_groups - groups)
         with self._growing:  # each thread's growth is asked for with that of the others counted
             if self.room * groups >= self.most or not self._may_have(GROUP * more):
