@@ -66,6 +66,8 @@ class Shapes:
         self.constants = instance.constants
         self.open = frozenset(info.name for info in instance.open)
         self.least = {**instance.constants, **{info.name: info.low for info in instance.open}}
+        # by identity: hashing a type takes as long as making the shape
+        self._lowest: dict[int, tuple[Type, Shape]] = {}
 
     def numbers(self, kind: Type) -> tuple[int, int]:
         match kind:
@@ -86,6 +88,12 @@ class Shapes:
 
     def lowest(self, kind: Type) -> Shape:
         """The stored form of an absent value of the type."""
+        known = self._lowest.get(id(kind))
+        if known is None:
+            known = self._lowest[id(kind)] = kind, self._least_of(kind)
+        return known[1]
+
+    def _least_of(self, kind: Type) -> Shape:
         g = self.graph
         match kind:
             case Bool():

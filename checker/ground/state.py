@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 
@@ -52,6 +52,10 @@ class State:
             self.first_leaf[variable.name] = len(self.leaves)
             self.variables[variable.name] = self.build(variable.type, (variable.name,))
         self.count = len(self.leaves)
+        # by identity, the parts of the variables: of most steps, nearly all stay as they are
+        self._stored: dict[int, tuple[Type, list[Node], list[Node]] | None] = dict.fromkeys(
+            id(part) for shape in self.variables.values() for part in _structured(shape)
+        )
         # the states of a run have most of their values in common
         self.numbers_of = lru_cache(KNOWN)(self._numbers)
 
@@ -146,11 +150,22 @@ class State:
             case Record():
                 assert isinstance(shape, list)
                 for (_, of), part in zip(kind.fields, shape, strict=True):
-                    yield from self.encode(of, part, faults)
+                    yield from self._encoded(of, part, faults)
             case Map():
                 assert isinstance(shape, list)
                 for part in shape:
-                    yield from self.encode(kind.of, part, faults)
+                    yield from self._encoded(kind.of, part, faults)
+
+    def _encoded(self, kind: Type, shape: Shape, faults: list[Node]) -> Iterable[Node]:
+        """The same, once for a part of a variable that no step has changed."""
+        if id(shape) not in self._stored:
+            return self.encode(kind, shape, faults)
+        known = self._stored[id(shape)]
+        if known is None or known[0] is not kind:
+            wrong: list[Node] = []
+            known = self._stored[id(shape)] = kind, list(self.encode(kind, shape, wrong)), wrong
+        faults += known[2]
+        return known[1]
 
     def stored(self, present: Node, value: Node, none: Node) -> Node:
         """The value where it is present, else the number that stands for none.
@@ -255,3 +270,12 @@ class State:
             case Map():
                 count = kind.key.count(self.constants)
                 return tuple(self.decode(kind.of, numbers) for _ in range(count))
+
+
+def _structured(shape: Shape) -> Iterator[Shape]:
+    """The shape, and those in it of records and maps, without single nodes."""
+    if not isinstance(shape, Node):
+        yield shape
+    if isinstance(shape, list):
+        for part in shape:
+            yield from _structured(part)

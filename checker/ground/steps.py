@@ -20,6 +20,7 @@ class Steps:
         self.unchanged: dict[int, Node] = {}
         self.bits = {leaf: 1 << at for at, leaf in enumerate(unchanged)}
         self.reads: dict[int, int] = {}
+        self.kept: dict[int, dict[int, Node]] = {}  # by the leaves that a step changes
         for node in nodes:
             graph.substitute(node, unchanged, self.unchanged)
             self._note_reads(node)
@@ -37,5 +38,9 @@ class Steps:
     def by(self, updates: Mapping[int, Node]) -> list[Node]:
         """Whether each holds of the step that changes these leaves."""
         changed = sum(self.bits[leaf] for leaf in updates)
-        known = {n: node for n, node in self.unchanged.items() if not self.reads[n] & changed}
+        kept = self.kept.get(changed)
+        if kept is None:
+            kept = {n: node for n, node in self.unchanged.items() if not self.reads[n] & changed}
+            self.kept[changed] = kept
+        known = kept.copy()
         return [self.graph.substitute(node, updates, known) for node in self.nodes]
