@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import secrets
@@ -177,3 +178,18 @@ def is_folder(path: Path) -> bool:
         return path.is_dir()
     except OSError:  # the folder around it may not be entered, or the name is too long
         return False
+
+
+def lock(descriptor: int) -> bool:
+    """Whether an open file is this process's alone now; False if another one has it. The lock ends
+    with its process.
+
+    A file system without locks gives it to everyone: checksums still show that two processes wrote.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True

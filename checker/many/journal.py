@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...checksums import DamagedError, seal, unseal, validator
-from ...file_lock import lock
+from ...files import lock
 
 _HEAD = b'{"digest": '  # how each line begins
 _valid = validator(

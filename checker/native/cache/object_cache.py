@@ -17,7 +17,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....file_lock import lock
+from ....files import lock
 
 VARIABLE = "EPOCHFENCE_CACHE"
 OFF = "off"

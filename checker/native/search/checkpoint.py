@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ....checksums import DamagedError, Summed, checksum, seal, unseal, validator
-from ....file_lock import lock
-from ....files import CantWriteError, Output
+from ....files import CantWriteError, Output, lock
 
 FORMAT = 3
 MANIFEST = "manifest.json"

@@ -44,7 +44,7 @@ def test_a_function_is_compiled_again_once_one_that_is_compiled_into_it_changes(
         (native / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(here / f"{name}.py", native / f"{name}.py")
     shutil.copy(here / "jit" / "functions.xz", native / "jit")
-    shutil.copy(here.parents[1] / "file_lock.py", tmp_path / "alone")
+    shutil.copy(here.parents[1] / "files.py", tmp_path / "alone")
     (native / "outer.py").write_text(OUTER)
 
     def run(added: int) -> str:
