@@ -1,19 +1,21 @@
 """A client's batches: their records, the order of their sending, and their results.
 
 The rows are `spec.client.accumulator`'s and `spec.client.sender`'s, on the client's machine, which
-knows a batch by its number. Kept here are the records, how many bytes a batch is expected to have,
-and how well its topic is compressed.
+knows a batch by its number, and `spec.changes.drain_order`'s. Kept here are the records, how many
+bytes a batch is expected to have, and how well its topic is compressed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...language import Expression
+from ...spec.changes import drain_order
 from ...spec.client import accumulator
 from ...spec.client.blocking import BATCH_OVERHEAD as HEADER
-from ...spec.client.blocking import is_full, room
+from ...spec.client.blocking import room
 from ...spec.messages import now
 from ..engine.errors import NotNowError
 from ..engine.machine import Machine
@@ -59,7 +61,7 @@ class Accumulator:
 
     `batch_size` is how many bytes a batch may have, `free_memory` how many there are for all of
     them, `max_request_size` for those of one request. `compression_ratio` is the actual compression
-    ratio; None: there is none.
+    ratio; None: there is none. `leaders` has the node of a partition; all others have node 0.
     """
 
     def __init__(
@@ -68,7 +70,16 @@ class Accumulator:
     ) -> None:  # fmt: skip
         self.machine = machine
         self.batch_size = batch_size
-        self.free_memory, self.max_request_size = free_memory, max_request_size
+        self.free_memory = free_memory
+        self.order = Machine(
+            (drain_order.begins, drain_order.visits, drain_order.sends),
+            drain_order.CLIENTS,
+            protocol=machine.protocol,
+            constants={"max_request_size": max_request_size},
+        )
+        self.leaders: dict[Any, Any] = {}
+        self._partitions: list[Any] = []
+        self._drain_indexes: dict[Any, int] = {}
         self.compression_ratio = compression_ratio
         self.batches: dict[int, Batch] = {}
         self.ratios: dict[Any, float] = {}
@@ -201,6 +212,8 @@ class Accumulator:
     def _open(self, batch: Batch) -> None:
         number, now_ms = self._opened, self.machine.value(now)
         self.batches[number] = batch
+        if batch.partition not in self._partitions:
+            self._partitions.append(batch.partition)
         details = {"count": 1, "place": number, "created_ms": now_ms, "last_attempt_ms": now_ms}
         self._put(number, details=details)
         self._grown.add(number)
@@ -251,36 +264,67 @@ class Accumulator:
     # Sending ----------------------------------------------------------------------------------
 
     def drain(self, *, is_transactional: bool, transaction_version: int) -> list[Produce]:
-        """The batch of each partition that may be sent now, if there is one.
+        """The batches of the next request to each node, as far as there are any.
 
         RecordAccumulator.drain
         """
         self._count()
-        found: dict[Any, Produce] = {}
-        drained = 0
+        heads, found = self._heads(), list[Produce]()
+        for node in dict.fromkeys(map(self._node_of, self._partitions)):
+            drained = list(self._drain_for_one_node(node, heads))
+            for number, sent in drained:
+                batch = self.batches[number]
+                found.append(Produce(
+                    number, batch.partition, sent.base_sequence, sent.producer_id,
+                    sent.producer_epoch, is_transactional, transaction_version,
+                    tuple(batch.records), self._requests, self.machine.value(now),
+                ))  # fmt: skip
+            self._requests += bool(drained)
+        return found
+
+    def _drain_for_one_node(self, node: Any, heads: Mapping[Any, int]) -> Iterator[tuple[int, Any]]:
+        """Batches that go to a node, each with its message.
+
+        RecordAccumulator.drainBatchesForOneNode
+        """
+        order = self.order
+        parts = [part for part in self._partitions if self._node_of(part) == node]
+        numbers = {at: heads[part] for at, part in enumerate(parts) if part in heads}
+        stopped = {at: self._reads(accumulator.should_stop_drain, n) for at, n in numbers.items()}
+        owner = node if order.value(drain_order.drain_index_kept) else None
+        order.put(
+            parts=len(parts),
+            first={at: self.size(number) for at, number in numbers.items()},
+            stopped=stopped,
+            drain_index=self._drain_indexes.get(owner, 0) % len(parts),
+        )
+        order.attempt("drain begins")
+        while order["start"] is not None:
+            at = order["at"]
+            if order.handle("visit", partition=at).row == "drain":
+                number, part = numbers[at], parts[at]
+                (sent,) = self.machine.handle("drain", partition=part, record=number).sent
+                self._observe_ratio(part, is_too_large=False)
+                yield number, sent
+        order.attempt("request sent")
+        self._drain_indexes[owner] = order["drain_index"]
+
+    def _node_of(self, partition: Any) -> Any:
+        return self.leaders.get(partition, 0)
+
+    def _heads(self) -> dict[Any, int]:
+        """The batch that a drain finds at a partition, where it finds one."""
+        found: dict[Any, int] = {}
         for number in self._in_order():
-            batch = self.batches[number]
-            if batch.partition in found:
-                continue
-            size = self.size(number)
-            drain: dict[str, Any] = {"partition": batch.partition, "record": number}
-            if is_full(drained, size, self.max_request_size):
-                if self.machine.may("drain", **drain) is not None:
-                    break
-                continue
-            outcome = self.machine.attempt("drain", **drain)
-            if outcome is None:
-                continue
-            (sent,) = outcome.sent
-            drained += size
-            self._observe_ratio(batch.partition, is_too_large=False)
-            found[batch.partition] = Produce(
-                number, batch.partition, sent.base_sequence, sent.producer_id, sent.producer_epoch,
-                is_transactional, transaction_version, tuple(batch.records), self._requests,
-                self.machine.value(now),
-            )  # fmt: skip
-        self._requests += bool(found)
-        return list(found.values())
+            partition = self.batches[number].partition
+            if partition not in found and self._reads(accumulator.may_be_drained, number):
+                found[partition] = number
+        return found
+
+    def _reads(self, condition: Expression, number: int) -> bool:
+        """A condition of the rows of `drain`, for one batch."""
+        drain = {"partition": self.batches[number].partition, "record": number}
+        return self.machine.meaning("drain", condition, (), drain)
 
     def size(self, number: int) -> int:
         """The bytes of a batch in its sent form, compressed or not."""

@@ -5,6 +5,7 @@ The rows are `spec.client.sender`'s and `spec.client.expiry`'s. Their metrics ar
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -40,18 +41,19 @@ class Sender:
         self.metrics.record(of_topic, records, topic=topic_of(partition))
 
     def drain(self, *, is_transactional: bool, version: int) -> list[Produce]:
-        """The next request with its batches, for a transaction `version`.
+        """The batches of the next request to each node, for a transaction `version`.
 
         Sender.sendProducerData
         """
         drained = self.accumulator.drain(
             is_transactional=is_transactional, transaction_version=version
         )
+        records = Counter[int]()
         for produce in drained:
             self._measure(produce)
-        if drained:
-            records = sum(len(produce.records) for produce in drained)
-            self.metrics.record("records-per-request", records)
+            records[produce.request] += len(produce.records)
+        for count in records.values():
+            self.metrics.record("records-per-request", count)
         return drained
 
     def _measure(self, produce: Produce) -> None:

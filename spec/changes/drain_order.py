@@ -1,7 +1,8 @@
 """The order in which a client drains the partitions of one node into requests.
 
-It is a system of its own: with this order `idempotence` would have the same states, multiplied by
-the places in it.
+The client's model runs these rows at real ranges, for the partitions of its one node. As a system
+they stand alone: with this order `idempotence` would have the same states, multiplied by the places
+in it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from ...language import (
     Table,
     any_of,
     constant,
-    enum,
     event,
     failure,
     feature,
@@ -50,21 +50,25 @@ counts_first = feature(
     "the drain didn't stop.",
     source="RecordAccumulator.drainBatchesForOneNode",
 )
-ROOM = constant("room", 1, 1, 3, meaning="batches of the usual size that a request has room for")
+MAX_REQUEST_SIZE = constant("max_request_size", 1, 1, 3, real=1_048_576, meaning="max.request.size")
 STOPS = constant("stops", 1, 0, 4, meaning="partitions that wait for a sequence to be resolved")
-Size = enum("BatchSize", "NONE", "USUAL", "LARGE")
+LARGEST = constant("largest_batch", 2, 2, 4, real=2**31 - 1, meaning="size of the largest batch")
+SIZE = Int(0, LARGEST, "size")
 PLACE = Int(0, PARTITIONS - 1, "place")
 
 accumulator = Machine(
     "accumulator", doc="A client's queues for the partitions that one node leads, in their order."
 )
+parts = accumulator.field(
+    "parts", Int(0, PARTITIONS, "parts"), doc="How many partitions the node leads."
+)
 first = accumulator.field(
     "first",
-    Map(PARTITION, Size),
-    doc="The first batch of a partition's queue. A large one exceeds max.request.size alone.",
+    Map(PARTITION, SIZE),
+    doc="The size of the first batch of a partition's queue. 0: there is none that may go now.",
 )
 stopped = accumulator.field(
-    "stopped", Map(PARTITION, Bool()), doc="A sequence of the partition is unresolved."
+    "stopped", Map(PARTITION, Bool()), doc="The batch has to wait: a sequence is unresolved."
 )
 drain_index = accumulator.field("drain_index", PLACE, doc="Where the next drain begins.")
 at = accumulator.field("at", PLACE, doc="The partition that is visited next.")
@@ -73,10 +77,12 @@ ready = accumulator.field("ready", Int(0, PARTITIONS), doc="The batches of the r
 watched = accumulator.field(
     "watched", PARTITION, any_initial=True, doc="Any partition, about which progress is stated."
 )
-has_large = accumulator.field("has_large", Bool(), doc="The request has a large batch.")
+drained = accumulator.field(
+    "drained", Int(0, LARGEST + MAX_REQUEST_SIZE, "size"), doc="The size of all of them."
+)
 
 p = PARTITION.variable("p")
-new_record = event("append", partition=PARTITION, is_large=Bool())
+new_record = event("append", partition=PARTITION, size=SIZE)
 new_stop = event("sequence unresolved", partition=PARTITION)
 resolved = event("sequence resolved", partition=PARTITION)
 begin = event("drain begins")
@@ -86,12 +92,12 @@ send = event("request sent")
 appends = Table(
     accumulator,
     on=new_record,
-    when=first[new_record.partition] == Size.NONE,
+    when=(first[new_record.partition] == 0) & (new_record.size > 0),
     rows=(
         Row(
             "append",
             "The partition has a batch",
-            set={first[new_record.partition]: if_(new_record.is_large, Size.LARGE, Size.USUAL)},
+            set={first[new_record.partition]: new_record.size},
             source="RecordAccumulator.append",
         ),
     ),
@@ -99,7 +105,7 @@ appends = Table(
 stops = Table(
     accumulator,
     on=new_stop,
-    when=~stopped[new_stop.partition] & (first[new_stop.partition] != Size.NONE),
+    when=~stopped[new_stop.partition] & (first[new_stop.partition] > 0),
     rows=(
         Row(
             "stop",
@@ -125,7 +131,7 @@ resolves = Table(
 begins = Table(
     accumulator,
     on=begin,
-    when=~start.is_set & (ready == 0) & any_of(p, first[p] != Size.NONE),
+    when=~start.is_set & (ready == 0) & any_of(p, first[p] > 0),
     rows=(
         Row(
             "begin",
@@ -136,7 +142,7 @@ begins = Table(
     ),
 )
 
-following = if_(at + 1 == PARTITIONS, 0, at + 1)
+following = if_(at + 1 == parts, 0, at + 1)
 kept = if_(drain_index_kept, at, following)
 kept_at_end = if_(drain_index_kept | ~counts_first, at, following)
 ends = if_(some(following) == start, None, start)
@@ -144,20 +150,20 @@ batch = first[visit.partition]
 visits = Table(
     accumulator,
     on=visit,
-    when=start.is_set & (position(visit.partition) == at),
+    when=start.is_set,
     doc="RecordAccumulator.drainBatchesForOneNode, for one partition.",
     rows=(
         Row(
             "empty",
             "The partition has no batch: the next one is visited",
-            when=batch == Size.NONE,
+            when=batch == 0,
             set={drain_index: kept, at: following, start: ends},
             source="RecordAccumulator.drainBatchesForOneNode",
         ),
         Row(
             "full",
             "The batch doesn't fit into the request: the drain ends",
-            when=(ready > 0) & (has_large | (batch == Size.LARGE) | (ready + 1 > ROOM)),
+            when=(ready > 0) & (drained + batch > MAX_REQUEST_SIZE),
             set={drain_index: kept_at_end, start: None},
             source="RecordAccumulator.drainBatchesForOneNode",
         ),
@@ -172,9 +178,9 @@ visits = Table(
             "drain",
             "The batch goes into the request, the first one however large it is",
             set={
-                batch: Size.NONE,
+                batch: 0,
                 ready: ready + 1,
-                has_large: batch == Size.LARGE,
+                drained: drained + batch,
                 drain_index: kept,
                 at: following,
                 start: ends,
@@ -191,7 +197,7 @@ sends = Table(
         Row(
             "send",
             "The request is sent",
-            set={ready: 0, has_large: False},
+            set={ready: 0, drained: 0},
             source="Sender.sendProduceRequests",
         ),
     ),
@@ -199,44 +205,47 @@ sends = Table(
 
 PROPERTIES = (
     invariant(
-        "LargeGoesAlone",
-        has_large.implies(ready == 1),
-        "A batch that is larger than a request goes alone.",
+        "WithinRequest",
+        (drained > MAX_REQUEST_SIZE).implies(ready == 1),
+        "A request stays within max.request.size. A batch that is larger goes alone.",
         source="RecordAccumulator.drainBatchesForOneNode",
-        failure=failure("a request has a batch that is too large, and {} in all", ready),
+        failure=failure("a request has {} batches of size {} in all", ready, drained),
     ),
     invariant(
-        "WithinRequest",
-        ready <= ROOM,
-        "Batches of the usual size stay within max.request.size.",
+        "BatchesHaveRecords",
+        ready <= drained,
+        "Each batch of a request has a record.",
         source="RecordAccumulator.drainBatchesForOneNode",
-        failure=failure("a request has {} batches", ready),
+        failure=failure("a request of size {} has {} batches", drained, ready),
     ),
 )
 PROGRESS = (
     leads_to(
         "EachIsDrained",
-        first[watched] != Size.NONE,
-        first[watched] == Size.NONE,
+        first[watched] > 0,
+        first[watched] == 0,
         "Each batch is drained, however many the other partitions have.",
         source="KAFKA-13834, RecordAccumulator.drainBatchesForOneNode",
         failure=failure("the batch of {} still waits", watched),
     ),
 )
 
+in_turn = replace(visits, when=visits.when & (position(visit.partition) == at))
+"""The system has the partition's place; at real ranges the client's model looks it up."""
+CLIENTS = replace(KAFKA.of_parts(CLIENT), features=(counts_first, drain_index_kept), settled=())
+
 system = System(
     name="drain-order",
     doc="A client drains the partitions of one node into requests that have room for some batches.",
-    tables=(appends, stops, resolves, begins, visits, sends),
+    tables=(appends, stops, resolves, begins, in_turn, sends),
     properties=PROPERTIES,
     progress=PROGRESS,
     fairness=weak_fairness(resolved, begin, visit, send),
-    constants=(PARTITIONS, ROOM, STOPS),
+    constants=(PARTITIONS, MAX_REQUEST_SIZE, LARGEST, STOPS),
     budgets={new_stop: STOPS},
     bounds={"default": {PARTITIONS: 2}, "large": {PARTITIONS: 3}},
-    protocols=replace(
-        KAFKA.of_parts(CLIENT), features=(counts_first, drain_index_kept), settled=()
-    ),
+    protocols=CLIENTS,
+    initials={parts: PARTITIONS},
     terminal=True,
-    reach="two partitions of a node, one batch in each queue, usual or large.",
+    reach="two partitions of a node, one batch in each queue, which fits a request or not.",
 )

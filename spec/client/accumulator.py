@@ -186,17 +186,20 @@ should_stop_drain = (
     | (has_sequence & ~is_first_in_flight)
 )
 """RecordAccumulator.shouldStopDrainBatchesForPartition"""
+may_be_drained = (
+    ~drain.partition.is_in(muted)
+    & is_first_of_queue
+    & ~backs_off
+    & is_ready
+    & (has_sequence | has_room)
+)
+"""Whether a drain finds the batch at its partition."""
 
 drained = Table(
     producer,
     on=drain,
     others=(clock,),
-    when=~drain.partition.is_in(muted)
-    & is_first_of_queue
-    & ~backs_off
-    & is_ready
-    & (has_sequence | has_room)
-    & ~should_stop_drain,
+    when=may_be_drained & ~should_stop_drain,
     doc="RecordAccumulator.drainBatchesForOneNode, for the first batch of a partition's queue. A "
     "batch that is sent again goes first, also while a transaction is aborted: the lowest sequence "
     "in flight, and no other.",

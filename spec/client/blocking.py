@@ -71,12 +71,3 @@ def room(size: int, batch_size: int) -> int:
     RecordAccumulator.append
     """
     return max(size, batch_size)
-
-
-def is_full(drained: int, size: int, max_request_size: int) -> bool:
-    """Whether a request that has batches of so many bytes leaves a batch of `size` to the next one.
-    The first batch of a request is sent, however large it is.
-
-    RecordAccumulator.drainBatchesForOneNode
-    """
-    return drained > 0 and drained + size > max_request_size

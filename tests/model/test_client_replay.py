@@ -48,6 +48,10 @@ class Driven:
             delivery_timeout_ms=2**31 - 1,
             max_in_flight=instance.constants["in_flight"],
         )
+        # A bounded client drains each partition as if it had a node of its own.
+        self.client.accumulator.leaders = {
+            partition: partition for partition in range(instance.constants["partitions"])
+        }
         self.result: CallResult | None = None
         self.records: dict[tuple[int, int], Record] = {}
         # epochs are used up after as many more as in the bounded run

@@ -10,9 +10,12 @@ from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Change, System, instantiate
 
 SYSTEM = load_system("drain-order")
-WITHOUT_LIMIT = SYSTEM + Change("no-limit", "No request is full.").table(
-    "accumulator.visit"
-).without("full")
+
+
+def without(row: str) -> System:
+    """The system without a row of its loop."""
+    change = Change(f"without-{row}", "A row is left out.")
+    return SYSTEM + change.table("accumulator.visit").without(row)
 
 
 def run(release: str, name: str, system: System = SYSTEM, **constants: int) -> Result:
@@ -46,12 +49,15 @@ def test_the_index_of_3_3_mends_it() -> None:
     assert check(instance).verdict is Verdict.HOLDS
 
 
-@pytest.mark.parametrize("name", ["LargeGoesAlone", "WithinRequest"])
-def test_a_request_that_is_never_full_takes_too_much(name: str) -> None:
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [("empty", "BatchesHaveRecords"), ("full", "WithinRequest"), ("drain", "EachIsDrained")],
+)
+def test_a_property_needs_the_row(row: str, name: str) -> None:
     assert run("4.4", name).verdict is Verdict.HOLDS
-    assert run("4.4", name, WITHOUT_LIMIT).verdict is Verdict.BROKEN
+    assert run("4.4", name, without(row)).verdict in (Verdict.BROKEN, Verdict.LEADS_TO_BROKEN)
 
 
 def test_every_row_is_taken() -> None:
-    found = run("4.4", "WithinRequest", partitions=3, room=2, stops=2)
+    found = run("4.4", "WithinRequest", partitions=3, max_request_size=2, largest_batch=3)
     assert [row for row, count in found.rows if not count] == []
