@@ -162,6 +162,12 @@ class ClusterOptions:
             "--brokers", metavar="N", min=1, max=5, help="Number of brokers, each on its own port."
         ),
     ] = 1
+    first_id: Annotated[
+        int,
+        typer.Option(
+            "--first-broker-id", metavar="ID", min=0, max=999, help="Id of the first broker."
+        ),
+    ] = 0
     topics: Annotated[
         list[str] | None,
         typer.Option(
@@ -348,6 +354,7 @@ def serve(cluster: ClusterOptions, wanted: FaultOptions, suite: RuleOptions) -> 
             racks=[rack for rack in cluster.racks.split(",") if rack],
             in_sync=cluster.in_sync,
             advertised=cluster.advertised,
+            first_id=cluster.first_id,
         )
     except ValueError as error:
         fail(error)

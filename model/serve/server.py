@@ -56,7 +56,8 @@ class Server(Served):
     """A cluster of `brokers`, in memory, that clients reach by `bootstrap`: a context manager.
 
     `protocol` is the release, `partitions` how many partitions a topic gets that a client asks for
-    by name; brokers listen on `host`, from `port` on, and give clients the address `advertised`.
+    by name; brokers, whose ids begin at `first_id`, listen on `host`, from `port` on, and give
+    clients the address `advertised`.
     `settings` are those of the brokers (`BROKER` of `model.serve.settings`), `racks` theirs, in
     turn; of a partition's replicas, at most `in_sync` are in sync. With `acls` they have an
     authorizer (`cluster.acls` changes it). With `passwords` by users' names they want SASL (PLAIN,
@@ -70,7 +71,7 @@ class Server(Served):
         port: int = 0, topics: Mapping[str, int] | None = None, acls: Acls | None = None,
         passwords: Mapping[str, str] | None = None, unsecured_tokens: bool = False,
         settings: Mapping[str, str] | None = None, racks: Sequence[str] = (),
-        in_sync: int | None = None, advertised: str | None = None,
+        in_sync: int | None = None, advertised: str | None = None, first_id: int = 0,
     ) -> None:  # fmt: skip
         made_by = {"num.partitions": str(partitions)} if partitions != 1 else {}
         self.settings = Settings(protocol, {**made_by, **(settings or {})})
@@ -81,7 +82,7 @@ class Server(Served):
         self.users = _users(protocol, passwords, unsecured_tokens)
         for limit in ("group_min_session_timeout_ms", "group_max_session_timeout_ms"):
             self.cluster.group_settings[limit] = self.settings.number(limit.replace("_", "."))
-        self.nodes = Nodes(brokers, racks=tuple(racks), most_in_sync=in_sync)
+        self.nodes = Nodes(brokers, racks=tuple(racks), most_in_sync=in_sync, first=first_id)
         made = self.settings.number("num.partitions")
         self.partitions = Partitions(self.cluster, self.settings, made=made)
         for name, count in (topics or {}).items():
@@ -120,6 +121,7 @@ class Server(Served):
             self._answer,
             {name: offers[name] for name in ("ApiVersions", *self._answers) if name in offers},
             count=brokers,
+            first=first_id,
             host=host,
             port=port,
             features={"transaction.version": version} if version else {},

@@ -130,7 +130,7 @@ class _Connection:
 
 @dataclass
 class Brokers:
-    """Brokers 0..`count`-1: a context manager starts and ends them.
+    """`count` brokers, whose ids begin at `first`: a context manager starts and ends them.
 
     They listen on ports of their own, from `port` on where one is given. `versions` are the first
     and last of each API that is taken, `features` finalized features and their levels
@@ -144,6 +144,7 @@ class Brokers:
     handle: Handler
     versions: Mapping[str, tuple[int, int]]
     count: int = 1
+    first: int = 0
     features: Mapping[str, int] = field(default_factory=dict[str, int])
     supported: Mapping[str, int] = field(default_factory=dict[str, int])
     features_epoch: int = 0
@@ -192,12 +193,12 @@ class Brokers:
 
     async def _start(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
-        self._servers: list[asyncio.Server] = []
+        self._servers: dict[int, asyncio.Server] = {}
         self._open: set[_Connection] = set()
         self._most = most_connections(self.limits.connections)
         self._large: dict[_Connection, int] = {}
         self._sweep = asyncio.get_running_loop().create_task(self._end_idle())
-        for node in range(self.count):
+        for node in range(self.first, self.first + self.count):
             await self.listen(node)
 
     async def listen(self, node: int) -> None:
@@ -228,7 +229,7 @@ class Brokers:
         except (OSError, OverflowError) as error:
             why = getattr(error, "strerror", None) or error
             raise CantListenError(f"can't listen on {self.host}:{port}: {why}") from None
-        self._servers.append(server)
+        self._servers[node] = server
         self.addresses[node] = server.sockets[0].getsockname()[:2]
 
     def unlisten(self, node: int) -> None:
@@ -242,7 +243,7 @@ class Brokers:
         self._loop.close()
 
     async def _stop(self) -> None:
-        for server in self._servers:
+        for server in self._servers.values():
             server.close()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:

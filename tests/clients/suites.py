@@ -2,26 +2,36 @@
 
 `--test NAME` takes one test, prints its output, and writes no page. Modules of Go come with their
 tests. Those that need brokers run, each in a process of its own; one that fails runs on Kafka's own
-broker, too. Needs Go.
+broker, too. sarama's reach their brokers through toxiproxy. Needs Go.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Mapping
+import time
+import urllib.request
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from platformdirs import user_cache_path
 
 from epochfence.model.conformance.classes.host import UnavailableError
-from epochfence.model.conformance.kafka.broker import Broker, needed
+from epochfence.model.conformance.kafka.broker import (
+    VERSIONS,
+    Broker,
+    Listener,
+    free_port,
+    needed,
+)
 from epochfence.model.serve.server import Server
 from epochfence.tests.clients.run import KAFKA, KAFKA_COLUMN, PAGE, Fault
 from epochfence.tests.driver import record
@@ -34,14 +44,99 @@ WIDTH: Final = 100
 
 class Suite(NamedTuple):
     """A client's own tests: its version and package, what a test that needs brokers has in it, and
-    variables of the environment; `seeds` is the one with the brokers' addresses."""
+    tags of the build; `served` and `on_kafka` start brokers, and give variables of the
+    environment."""
 
     name: str
     version: str
     package: str
     needs_brokers: str
-    seeds: str
-    environment: Mapping[str, str]
+    tags: str
+    served: Callable[[], AbstractContextManager[Mapping[str, str]]]
+    on_kafka: Callable[[], AbstractContextManager[Mapping[str, str]]]
+
+
+_KGO: Final = {"KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "3000", "KGO_LOG_LEVEL": "none"}
+_PROXIES: Final = tuple(range(1, 6))
+"""The brokers that sarama's tests want, by id; proxies are on fixed ports behind this one."""
+_PORT: Final = 29090
+_TOXIPROXY: Final = "github.com/Shopify/toxiproxy/v2/cmd/server"
+_ADDRESS, _BEHIND = "127.0.0.1", "127.0.0.2"
+
+
+@contextmanager
+def kgo_served() -> Generator[Mapping[str, str]]:
+    """A served cluster for franz-go's tests."""
+    with Server(RELEASE) as server:
+        yield {**_KGO, "KGO_SEEDS": server.bootstrap}
+
+
+@contextmanager
+def kgo_on_kafka() -> Generator[Mapping[str, str]]:
+    """Kafka's own broker for franz-go's tests."""
+    settings = ("auto.create.topics.enable=true",)
+    with tempfile.TemporaryDirectory() as made, Broker(KAFKA, Path(made), settings=settings) as one:
+        yield {**_KGO, "KGO_SEEDS": one.bootstrap}
+
+
+@contextmanager
+def sarama_served() -> Generator[Mapping[str, str]]:
+    """A served cluster of five brokers for sarama's tests, behind proxies."""
+    settings = {"default.replication.factor": "2", "auto.create.topics.enable": "false"}
+    ids = {"brokers": len(_PROXIES), "first_id": _PROXIES[0]}
+    places = {"host": _BEHIND, "port": _PORT + _PROXIES[0], "advertised": _ADDRESS}
+    with Server(RELEASE, settings=settings, **ids, **places) as server:
+        told = server.brokers.addresses
+        with _proxies({number: f"{_BEHIND}:{told[number][1]}" for number in _PROXIES}) as found:
+            yield found
+
+
+@contextmanager
+def sarama_on_kafka() -> Generator[Mapping[str, str]]:
+    """A cluster of three of Kafka's own brokers for sarama's tests, behind proxies; the other
+    proxies lead nowhere."""
+    with ExitStack() as stack:
+        started: list[Broker] = []
+        for number in _PROXIES[:3]:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            also = Listener("PROXY", advertised=_PORT + number)
+            before = started[-1] if started else None
+            broker = Broker(KAFKA, folder, also, beside=before)
+            started.append(stack.enter_context(broker))
+        upstream = {one.id: f"{_ADDRESS}:{one.also_port}" for one in started}
+        yield stack.enter_context(_proxies(dict.fromkeys(_PROXIES, f"{_BEHIND}:1") | upstream))
+
+
+@contextmanager
+def _proxies(upstream: Mapping[int, str]) -> Generator[Mapping[str, str]]:
+    """toxiproxy in front of brokers, by id: what sarama's tests have to know."""
+    program = user_cache_path("epochfence") / "clients" / "toxiproxy"
+    _go("build", "-o", str(program), _TOXIPROXY)
+    place = f"{_ADDRESS}:{(port := free_port())}"
+    command = (program, "-host", _ADDRESS, "-port", str(port))
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        try:
+            for number, address in upstream.items():
+                listens = f"{_ADDRESS}:{_PORT + number}"
+                _ask(place, {"name": f"kafka{number}", "listen": listens, "upstream": address})
+            yield {"TOXIPROXY_ADDR": f"http://{place}", "KAFKA_VERSION": VERSIONS[RELEASE]}
+        finally:
+            running.terminate()
+
+
+def _ask(place: str, proxy: Mapping[str, str]) -> None:
+    """Makes a proxy, once toxiproxy answers."""
+    body = json.dumps({**proxy, "enabled": True}).encode()
+    until = time.monotonic() + 10
+    while True:
+        try:
+            urllib.request.urlopen(f"http://{place}/proxies", body).close()
+        except ConnectionError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+        else:
+            return
 
 
 SUITES: Final = (
@@ -50,8 +145,18 @@ SUITES: Final = (
         "1.22.3",
         "github.com/twmb/franz-go/pkg/kgo",
         r"newTestClient|getSeedBrokers|tmpTopic|tmpGroup|\badm\(|testClientOpts|tmpNamedTopic",
-        "KGO_SEEDS",
-        {"KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "3000", "KGO_LOG_LEVEL": "none"},
+        "",
+        kgo_served,
+        kgo_on_kafka,
+    ),
+    Suite(
+        "sarama",
+        "1.61.1",
+        "github.com/IBM/sarama",
+        r"FunctionalTest|checkKafkaVersion|runAcrossVersions",
+        "functional",
+        sarama_served,
+        sarama_on_kafka,
     ),
 )
 FAULTS: Final[Mapping[tuple[str, str], Fault]] = {}
@@ -83,7 +188,7 @@ def built(suite: Suite) -> tuple[Path, Path]:
     """
     needed("go", "golang")
     program = user_cache_path("epochfence") / "clients" / f"{suite.name}-{suite.version}.test"
-    _go("test", "-c", "-o", str(program), suite.package)
+    _go("test", "-c", "-tags", suite.tags, "-o", str(program), suite.package)
     return program, Path(_go("list", "-f", "{{.Dir}}", suite.package).strip())
 
 
@@ -148,19 +253,14 @@ def main() -> int:
             print(f"{suite.name}: {error}", file=sys.stderr)
             return 1
         found: dict[str, Outcome] = {}
-        with Server(RELEASE) as server:
+        with suite.served() as environment:
             for test in [given.test] if given.test else tests_of(suite, package):
-                environment = {**suite.environment, suite.seeds: server.bootstrap}
                 here, told = outcome(program, package, test, environment)
                 found[test] = Outcome(here)
                 print(told if given.test else f"{suite.name} {test}: {here}", flush=True)
         failed = [test for test, one in found.items() if one.here == "fails"]
         for test in failed:
-            with (
-                tempfile.TemporaryDirectory() as made,
-                Broker(KAFKA, Path(made), settings=("auto.create.topics.enable=true",)) as broker,
-            ):
-                environment = {**suite.environment, suite.seeds: broker.bootstrap}
+            with suite.on_kafka() as environment:
                 found[test] = Outcome("fails", outcome(program, package, test, environment)[0])
                 print(f"{suite.name} {test} on Kafka: {found[test].on_kafka}", flush=True)
         code = code or int(any((suite.name, test) not in FAULTS for test in failed))

@@ -11,7 +11,7 @@ from epochfence.tests.clients.run import PAGE, Fault
 from epochfence.tests.clients.suites import FAULTS, SUITES, Outcome
 from epochfence.tests.driver import recorded
 
-(FRANZ_GO,) = SUITES
+FRANZ_GO, SARAMA = SUITES
 
 
 def test_the_page_has_a_reason_for_each_failure() -> None:

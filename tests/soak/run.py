@@ -392,7 +392,7 @@ def soak(release: str, seconds: float, seed: int, rate: float, folder: Path) -> 
         told.wrong += (f"a transaction hangs in {TOPIC}-{number}" for number in hanging)
         stuck = {f"{TOPIC}-{number}": behind(broker.bootstrap, number) for number in hanging}
         reads = read_all(broker.bootstrap, partitions)
-    kinds = Counter(fault.do for fault in faults.faults if fault.fired)
+    kinds = faults.fired_kinds
     told.rows["faults fired"] = ", ".join(f"{do} {kinds[do]:,}" for do in KINDS)
     told.rows["kills"] = f"the broker {kills}, clients {workers.kills}"
     if not kinds or not kills or not workers.kills:

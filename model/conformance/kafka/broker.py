@@ -46,8 +46,6 @@ KRAFT_SESSION_S: Final = 3
 """After so long a controller lets a broker come back that was killed; Kafka's default is 9 s."""
 _JAVA = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _FORMATTED = "formatted"
-SECOND: Final = 2
-"""The id of a broker beside the first one, whose id is 1."""
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 
@@ -99,8 +97,17 @@ def bring(version: str, *, checks: bool = True) -> Path:
                 _check(version, jars)
             if version[0] != "2":
                 _format(jars)
-            jars.replace(folder)
+            _put(jars, folder)
     return folder
+
+
+def _put(jars: Path, folder: Path) -> None:
+    """Puts the jars of a version in their place; another process may have been faster."""
+    try:
+        jars.replace(folder)
+    except OSError:
+        if not folder.exists():
+            raise
 
 
 def sums(jars: Path) -> dict[str, str]:
@@ -159,9 +166,9 @@ def free_port() -> int:
 
 def _properties(
     port: int, other: int, data: Path, also: Listener | None = None, also_port: int = 0,
-    *, controls: bool = True,
+    *, node: int = 1,
 ) -> str:  # fmt: skip
-    """A broker's settings; `other` is the controller's port, which is its own if it `controls`."""
+    """A broker's settings; `other` is the port of the controller, which is the first broker."""
     listens = advertised = protocol = settings = ""
     if also is not None:
         settings = "".join(f"{line}\n" for line in also.settings)
@@ -169,9 +176,9 @@ def _properties(
         advertised = f",{also.name}://127.0.0.1:{also.advertised or also_port}"
         protocol = f"{also.name}:{also.protocol},"
     of_brokers = also.name if also is not None and also.of_brokers else "PLAINTEXT"
-    roles, node, controller = "broker", SECOND, ""
-    if controls:
-        roles, node, controller = "broker,controller", 1, f",CONTROLLER://127.0.0.1:{other}"
+    roles, controller = "broker", ""
+    if node == 1:
+        roles, controller = "broker,controller", f",CONTROLLER://127.0.0.1:{other}"
     return f"""\
 process.roles={roles}
 node.id={node}
@@ -212,9 +219,9 @@ auto.create.topics.enable=false
 """
 
 
-def _is_second(meta: Path) -> None:
-    """Gives a formatted folder the id of the second broker, and an id of its own."""
-    own = {"node.id": str(SECOND)}
+def _identify(meta: Path, node: int) -> None:
+    """Gives a formatted folder the id of a broker, and an id of its own."""
+    own = {"node.id": str(node)}
     own["directory.id"] = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
     lines = meta.read_text().splitlines()
     named = ((line, line.partition("=")[0]) for line in lines)
@@ -246,8 +253,8 @@ def _end_with_parent() -> None:
 class Broker:
     """A running broker of a release, on a port of its own on loopback: a context manager that ends
     what it started. Its log is `folder`/broker.log. It may have one listener more, at `also_port`,
-    further `settings`, and take a debugger, at `debugger`. With `beside` it is the second broker of
-    that one's cluster, which has KRaft.
+    further `settings`, and take a debugger, at `debugger`. With `beside` it is the next broker of
+    that one's cluster, which has KRaft. The `id` of the first is 1.
 
     Raises UnavailableError without Java, Maven or the jars.
     """
@@ -257,7 +264,7 @@ class Broker:
         settings: Sequence[str] = (), takes_debugger: bool = False, beside: Broker | None = None,
     ) -> None:  # fmt: skip
         self.release, self.folder, self._also = release, folder, also
-        self._beside = beside
+        self.id = 1 if beside is None else beside.id + 1
         self._settings = settings
         self.debugger = f"127.0.0.1:{free_port()}" if takes_debugger else None
         self.version = (VERSIONS | WITH_BUGS)[release]
@@ -284,14 +291,11 @@ class Broker:
         if self.has_zookeeper:
             settings.write_text(_zookeeper_properties(self.port, self._other, data))
         else:
-            controls = self._beside is None
             listeners = self._also, self.also_port
-            settings.write_text(
-                _properties(self.port, self._other, data, *listeners, controls=controls)
-            )
+            settings.write_text(_properties(self.port, self._other, data, *listeners, node=self.id))
             shutil.copytree(self.jars / _FORMATTED, data)
-            if not controls:
-                _is_second(data / "meta.properties")
+            if self.id != 1:
+                _identify(data / "meta.properties", self.id)
         with settings.open("a") as file:
             file.writelines(f"{line}\n" for line in self._settings)
         try:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -263,18 +264,30 @@ RANDOM: Final = (
 )  # fmt: skip
 LONGEST_MS: Final = 300
 """So long something waits at most that waits at random."""
+MOST_KEPT: Final = 1000
+"""So many faults are kept before those that are over are forgotten."""
 
 
 @dataclass
 class Drawn:
     """Faults at random: each request of RANDOM_FOR meets one with the probability `rate`. It is the
-    `seed`, the API and the number of the request among those of its API that say which."""
+    `seed`, the API and the number of the request among those of its API that say which.
+
+    Only the last faults are kept; of those that are over, what came of them.
+    """
 
     rate: float
     seed: int
     kinds: tuple[str, ...] = RANDOM
     seen: Counter[str] = field(default_factory=Counter[str])
     faults: list[Fault] = field(default_factory=list[Fault])
+    """The last ones."""
+    _fired: Counter[str] = field(default_factory=Counter[str])
+    """By kind, how many of the others came about."""
+    _failed: Counter[str] = field(default_factory=Counter[str])
+    """By reason, how many of the others didn't."""
+    _at: dict[str, array[int]] = field(default_factory=dict[str, "array[int]"])
+    """By API, the numbers of the requests at which the others came about."""
 
     def at(self, request: Request) -> Fault | None:
         """The fault of a request, if it meets one."""
@@ -282,33 +295,70 @@ class Drawn:
             return None
         self.seen[request.name] += 1
         nth = self.seen[request.name]
-        drawn = Random(f"{self.seed} {request.name} {nth}")
+        drawn = self._random(request.name, nth)
         if drawn.random() >= self.rate:
             return None
+        if len(self.faults) >= MOST_KEPT and self.fired:
+            self._settle()
+        self.faults.append(self._fault(request.name, nth, drawn))
+        return self.faults[-1]
+
+    def _random(self, name: str, nth: int) -> Random:
+        return Random(f"{self.seed} {name} {nth}")
+
+    def _fault(self, name: str, nth: int, drawn: Random) -> Fault:
         do = drawn.choice(self.kinds)
         until = None if do.startswith("lose") else drawn.randint(1, LONGEST_MS)
-        name = f"random-{request.name}-{nth}"
-        self.faults.append(Fault(name, do, Matcher(request.name, nth, seen=nth), until))
-        return self.faults[-1]
+        return Fault(f"random-{name}-{nth}", do, Matcher(name, nth, seen=nth), until)
+
+    def _settle(self) -> None:
+        """Forgets the faults that are over, but not what came of them."""
+        left: list[Fault] = []
+        for fault in self.faults:
+            assert fault.on is not None
+            if fault.fired:
+                self._fired[fault.do] += 1
+                self._at.setdefault(fault.on.request, array("Q")).append(fault.on.nth)
+            elif fault.failed is not None:
+                self._failed[fault.failed] += 1
+            else:
+                left.append(fault)
+        self.faults = left
+
+    @property
+    def count(self) -> int:
+        """How many were drawn."""
+        return len(self.faults) + self._fired.total() + self._failed.total()
 
     @property
     def fired(self) -> int:
         """How many came about."""
-        return sum(fault.fired > 0 for fault in self.faults)
+        return self.fired_kinds.total()
+
+    @property
+    def fired_kinds(self) -> Counter[str]:
+        """By kind, how many came about."""
+        return self._fired + Counter(fault.do for fault in self.faults if fault.fired)
 
     def script(self) -> list[dict[str, Any]]:
         """Those that came about, as a script that has them at the same requests again."""
-        return [fault.given() for fault in self.faults if fault.fired]
+        found: list[dict[str, Any]] = []
+        for name, numbers in self._at.items():
+            for nth in numbers:
+                drawn = self._random(name, nth)
+                drawn.random()
+                found.append(self._fault(name, nth, drawn).given())
+        return [*found, *(fault.given() for fault in self.faults if fault.fired)]
 
     def text(self) -> str:
         """Them in a line."""
-        kinds = Counter(fault.do for fault in self.faults if fault.fired)
+        kinds = self.fired_kinds
         told = ", ".join(f"{do} {count}" for do, count in sorted(kinds.items()))
-        line = f"faults at random, seed {self.seed}: {self.fired} fired of {len(self.faults)} drawn"
+        line = f"faults at random, seed {self.seed}: {kinds.total()} fired of {self.count} drawn"
         line += f" for {self.seen.total():,} requests" + f": {told}" * bool(told)
-        idle = [fault for fault in self.faults if not fault.fired]
-        if idle:
-            why = Counter(fault.failed or "it is still in flight" for fault in idle)
+        idle = (fault for fault in self.faults if not fault.fired)
+        why = self._failed + Counter(fault.failed or "it is still in flight" for fault in idle)
+        if why:
             line += f"; DID NOT FIRE: {why.most_common(1)[0][0]}"
         return line
 

@@ -40,15 +40,21 @@ class Nodes:
     racks: tuple[str, ...] = ()
     most_in_sync: int | None = None
     """How many replicas of a partition are in sync, at most; None: all are."""
+    first: int = 0
+    """The id of the first broker, which is the controller."""
+
+    @property
+    def ids(self) -> range:
+        """The ids of the brokers."""
+        return range(self.first, self.first + self.count)
 
     def leader(self, number: int) -> int:
         """The broker that leads the partition of this number."""
-        return number % self.count
+        return self.ids[number % self.count]
 
     def replicas(self, number: int, factor: int) -> list[int]:
         """The brokers with a replica of a partition, its leader first, then those in sync."""
-        leader = self.leader(number)
-        return [(leader + other) % self.count for other in range(min(factor, self.count))]
+        return [self.leader(number + other) for other in range(min(factor, self.count))]
 
     def in_sync(self, replicas: int) -> int:
         """How many of so many replicas of a partition are in sync."""
@@ -56,7 +62,7 @@ class Nodes:
 
     def rack(self, node: int) -> str | None:
         """The rack of a broker."""
-        return self.racks[node % len(self.racks)] if self.racks else None
+        return self.racks[self.ids.index(node) % len(self.racks)] if self.racks else None
 
     def told(self) -> list[dict[str, Any]]:
         """The brokers, as answers have them."""
@@ -72,7 +78,7 @@ class Nodes:
 
     def log_leader(self, partition: int) -> int:
         """The broker that leads a partition of the transaction log."""
-        return self.moved.get(partition, partition % self.count)
+        return self.moved.get(partition, self.leader(partition))
 
     def group_coordinator(self, group_id: str) -> int:
         """The broker that coordinates a group."""
@@ -80,7 +86,7 @@ class Nodes:
 
     def move(self, transactional_id: str) -> int:
         """Another broker coordinates the id from now on, where there is another: which."""
-        node = (self.coordinator(transactional_id) + 1) % self.count
+        node = self.leader(self.ids.index(self.coordinator(transactional_id)) + 1)
         self.moved[partition_for(transactional_id)] = node
         return node
 
@@ -128,7 +134,7 @@ class MetadataApis:
             {
                 "brokers": self._nodes.told(),
                 "cluster_id": CLUSTER_ID,
-                "controller_id": 0,
+                "controller_id": self._nodes.first,
                 "topics": topics,
                 "cluster_authorized_operations": self._on_cluster(request),
             }
@@ -212,7 +218,7 @@ class MetadataApis:
             {
                 "brokers": self._nodes.told(),
                 "cluster_id": CLUSTER_ID,
-                "controller_id": 0,
+                "controller_id": self._nodes.first,
                 "cluster_authorized_operations": self._on_cluster(request),
             }
         )
@@ -326,7 +332,7 @@ class MetadataApis:
         numbers = [each.get("partition_index", first + n) for n, each in enumerate(assigned)]
         lists = [each["broker_ids"] for each in assigned]
         return sorted(numbers) == list(range(first, first + len(numbers))) and all(
-            len(those) == factor == len(set(those)) and set(those) <= set(range(self._nodes.count))
+            len(those) == factor == len(set(those)) and set(those) <= set(self._nodes.ids)
             for those in lists
         )
 

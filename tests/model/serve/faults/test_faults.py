@@ -16,10 +16,18 @@ from typer.testing import CliRunner
 
 from epochfence.cli import app
 from epochfence.model.serve.control import Control
-from epochfence.model.serve.faults.faults import BadFaultError, Faults, read_script, read_short
+from epochfence.model.serve.faults import faults
+from epochfence.model.serve.faults.faults import (
+    BadFaultError,
+    Drawn,
+    Faults,
+    read_script,
+    read_short,
+)
 from epochfence.model.serve.proxy import Proxy
 from epochfence.model.serve.server import Server
 from epochfence.model.wire.connection import BrokerError, Connection, Security
+from epochfence.model.wire.listener import Request
 from epochfence.tests.model.serve.clients import (
     TIMEOUT_S,
     Http,
@@ -431,3 +439,24 @@ def test_what_control_doesn_t_take(
         found, told = Http(control).ask(method, path, body, headers)
     assert found == status
     assert list(told) == ["error"] or told == b"Invalid host header"
+
+
+def test_few_faults_at_random_are_kept_and_none_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = [Drawn(0.5, 7), Drawn(0.5, 7)]
+    for one, most in zip(drawn, (10_000, 5), strict=True):
+        monkeypatch.setattr(faults, "MOST_KEPT", most)
+        for n in range(300):
+            name = ("EndTxn", "Produce")[n % 2]
+            fault = one.at(Request(name, 0, {}, None, 0, 0))
+            if fault is not None and n < 290:
+                fault.fired, fault.failed = int(n % 3 > 0), None if n % 3 else f"reason {n % 2}"
+    kept, forgotten = drawn
+    assert len(kept.faults) == kept.count == forgotten.count > 100
+    assert len(forgotten.faults) < 20
+    assert forgotten.text() == kept.text()
+
+    def in_order(script: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return sorted(script, key=lambda fault: fault["name"])
+
+    assert in_order(forgotten.script()) == in_order(kept.script())
+    assert len(kept.script()) == kept.fired == forgotten.fired
