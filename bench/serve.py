@@ -20,7 +20,6 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, Producer
 
 PARTITIONS, SIZE = 4, 1000
-SEGMENT = 1 << 20
 PATIENCE_S = 60
 QUIET = logging.getLogger("quiet")
 QUIET.addHandler(logging.NullHandler())
@@ -132,13 +131,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Load on a served cluster.")
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--segment", type=int, default=1 << 20, help="bytes of a segment")
     parser.add_argument("--random", type=float, default=0.01, help="rate of faults")
     parser.add_argument("--release", default="4.4")
     given = parser.parse_args()
     command = [sys.executable, "-m", "epochfence.cli", "serve", "--port", "0"]
     command += ["--topic", f"load:{PARTITIONS}"]
-    command += ["--broker-config", f"log.segment.bytes={SEGMENT}"]
-    command += ["--broker-config", f"log.retention.bytes={SEGMENT}"]
+    command += ["--broker-config", f"log.segment.bytes={given.segment}"]
+    command += ["--broker-config", f"log.retention.bytes={given.segment}"]
     command += ["--protocol", given.release]
     command += ["--random", str(given.random)] if given.random else []
     served = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

@@ -567,5 +567,7 @@ _KINDS = {
     "JoinGroup": "JOIN_GROUP",
     "SyncGroup": "SYNC_GROUP",
     "Heartbeat": "HEARTBEAT",
-    **dict.fromkeys(("OffsetCommit", "OffsetFetch", "DeleteGroups"), "MAY_BE_EMPTY"),
+    **dict.fromkeys(
+        ("OffsetCommit", "OffsetFetch", "DescribeGroups", "DeleteGroups"), "MAY_BE_EMPTY"
+    ),
 }

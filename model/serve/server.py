@@ -32,6 +32,7 @@ from .settings import Settings
 from .users import ANONYMOUS, VERSIONS, Users
 
 MOST_BROKERS: Final = 5
+CHECK: Final = "log.retention.check.interval.ms"
 LOOK_S: Final = 0.1
 """So often transactions are looked for that have timed out; Kafka's default is 10 s."""
 
@@ -173,13 +174,18 @@ class Server(Served):
         self._faulted.later(self._watches())
 
     async def _watches(self) -> None:
-        """Aborts timed-out transactions, from time to time."""
+        """Aborts timed-out transactions and deletes old records, from time to time."""
+        cleaned_ms = self.cluster.now_ms
         while True:
             await asyncio.sleep(LOOK_S)
             self._tick()
             self.cluster.sleep(0)
             self.groups.settle()
             self.consumer_groups.expire()
+            self.partitions.count_all()
+            if self.cluster.now_ms >= cleaned_ms + self.settings.number(CHECK):
+                self.partitions.clean()
+                cleaned_ms = self.cluster.now_ms
             self.logs.wake()
 
     def _tick(self) -> None:

@@ -54,6 +54,18 @@ class Setting(NamedTuple):
             case _:
                 return not self.values or value in self.values
 
+    def wrong(self, value: str) -> str | None:
+        """Why this can't be its value, in Kafka's words; None if it can."""
+        if self.takes(value):
+            return None
+        if self.kind in ("int", "long", "double"):
+            if self._replace(least=-(2**63)).takes(value):
+                return f"Value must be at least {self.least}"
+            return f"Not a number of type {self.kind.upper()}"
+        if self.kind == "boolean":
+            return "Expected value to be either true or false"
+        return f"String must be one of: {', '.join(self.values)}"
+
 
 _COMPRESSION: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TOPIC: Final[Mapping[str, Setting]] = {
@@ -110,6 +122,8 @@ BROKER: Final[Mapping[str, Setting]] = {
     "group.max.session.timeout.ms": Setting("int", "1800000", least=1),
     "group.min.session.timeout.ms": Setting("int", "6000", least=1),
     "log.retention.bytes": Setting("long", "-1"),
+    "log.retention.check.interval.ms": Setting("long", "300000", least=1),
+    "log.retention.ms": Setting("long", "604800000", least=-1),
     "log.segment.bytes": Setting("int", "1073741824", least=14),
     "log.message.timestamp.type": Setting("string", "CreateTime", ("CreateTime", "LogAppendTime")),
     "max.connections": Setting("int", "10000", least=1),
@@ -123,6 +137,7 @@ BROKER: Final[Mapping[str, Setting]] = {
 """The settings of brokers that a served cluster heeds."""
 _FROM_BROKER: Final = {
     "retention.bytes": "log.retention.bytes",
+    "retention.ms": "log.retention.ms",
     "segment.bytes": "log.segment.bytes",
     "max.message.bytes": "message.max.bytes",
     "message.timestamp.type": "log.message.timestamp.type",
@@ -218,6 +233,6 @@ class Settings:
                 return f"Unknown topic config name: {name}"
             if value is None:
                 return f"Null value not supported for topic configs: {name}"
-            if not self.of_topics[name].takes(value):
-                return f"Invalid value {value} for configuration {name}"
+            if (why := self.of_topics[name].wrong(value)) is not None:
+                return f"Invalid value {value} for configuration {name}: {why}"
         return None

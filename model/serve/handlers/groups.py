@@ -35,8 +35,8 @@ class GroupApis:
     def __init__(self, cluster: Cluster, nodes: Nodes) -> None:
         self._groups, self._nodes, self._may = cluster.groups, nodes, cluster
         self._waiting: dict[_Waiting, asyncio.Future[Answer]] = {}
-        self._clients: dict[tuple[str, str], str] = {}
-        """The client id of each member, by group and member id."""
+        self._clients: dict[str, dict[str, str]] = {}
+        """The client id of each member, by group, then by member id."""
         self.others: dict[str, Any] = {}
         """The groups whose coordinator assigns, by their ids: each has a `state`."""
         self.answers: Mapping[str, Callable[[Request], Any]] = {
@@ -99,7 +99,10 @@ class GroupApis:
             rebalance_timeout_ms=asked.get("rebalance_timeout", -1),
             new_member_id=f"{begin}-{secrets.token_hex(8)}", api_version=request.version,
         )  # fmt: skip
-        self._clients[name, joined.member_id] = request.client_id or ""
+        group = self.known(name)
+        there = {} if group is None else group.members
+        kept = {who: at for who, at in self._clients.get(name, {}).items() if who in there}
+        self._clients[name] = {**kept, joined.member_id: request.client_id or ""}
         return await self._answer(name, joined.member_id, joined)
 
     async def sync(self, request: Request) -> Answer:
@@ -173,7 +176,7 @@ class GroupApis:
                 {
                     "member_id": each.member_id,
                     "group_instance_id": each.instance_id,
-                    "client_id": self._clients.get((name, each.member_id), ""),
+                    "client_id": self._clients.get(name, {}).get(each.member_id, ""),
                     "client_host": _CLIENT_HOST,
                     "member_metadata": each.protocols.get(protocol or "", b""),
                     "member_assignment": each.assignment if protocol else b"",

@@ -42,6 +42,10 @@ _USES: Final = {
     "OffsetForLeaderEpoch": "DESCRIBE", "DeleteRecords": "DELETE",
 }  # fmt: skip
 """What a request does with the topics that it names."""
+_OF_APIS: Final = frozenset(
+    ("TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_TOPIC_ID", "UNKNOWN_TOPIC_OR_PARTITION")
+)
+"""The errors of Fetch before a log is read (KafkaApis.handleFetchRequest)."""
 _UNKNOWN, _NOT_LEADER = "UNKNOWN_TOPIC_OR_PARTITION", "NOT_LEADER_OR_FOLLOWER"
 
 
@@ -56,9 +60,12 @@ class LogApis:
         self._settings = settings
         self._knows_few = RELEASED.index(cluster.protocol) >= RELEASED.index("3.7")
         """Whether all replicas of a partition are enough (Partition.effectiveMinIsr)."""
-        self._knows_times = RELEASED.index(cluster.protocol) >= RELEASED.index("4.0.0")
+        self._knows_times = RELEASED.index(cluster.protocol) >= RELEASED.index("3.9")
         """Whether ListOffsets refuses times below 0 that it doesn't know
-        (ReplicaManager.isListOffsetsTimestampUnsupported)."""
+        (KafkaApis.handleListOffsetRequestV1AndAbove, ReplicaManager.fetchOffset)."""
+        self._lists_none = RELEASED.index(cluster.protocol) >= RELEASED.index("3.0")
+        """Whether Fetch has an empty list of aborted transactions beside an error of KafkaApis
+        (FetchResponse.partitionResponse), in place of null."""
         self.grown = asyncio.Event()
         self.reads_beyond_stable = False
         """A planted bug: read_committed consumers get what is beyond the last stable offset."""
@@ -88,10 +95,11 @@ class LogApis:
             error = self._cluster.use_of(request.principal, name, use)
             if error != "NONE":
                 return error
-        if name == OFFSETS_TOPIC and request.name in ("Produce", "DeleteRecords"):
+        is_change = request.name in ("Produce", "DeleteRecords")
+        if is_change and name in self._partitions.internal:
             return "INVALID_TOPIC_EXCEPTION"
         is_there = self._partitions.has(name, number) or (
-            name == OFFSETS_TOPIC and 0 <= number < STATE_PARTITIONS
+            name == OFFSETS_TOPIC and not is_change and 0 <= number < STATE_PARTITIONS
         )
         if not is_there:
             return _UNKNOWN
@@ -251,6 +259,8 @@ class LogApis:
                     told = self._read(topic["topic"], part, asked["isolation_level"], most, size)
                 else:
                     told = _unread(error)
+                    if self._lists_none and error in _OF_APIS:
+                        told["aborted_transactions"] = []
                 size += len(told["records"])
                 is_refused |= told["error_code"] != "NONE"
                 found.append(

@@ -300,24 +300,32 @@ class MetadataApis:
         """Makes a topic as it is asked for: an error, and why."""
         name = topic["name"]
         error = self._may.may_create(request.principal, name, by_metadata=False)
-        if error == "NONE":
-            error = self._partitions.create(name, max(count, 1), only_checks=True)
         if error != "NONE":
             return error, None
+        error = self._partitions.create(name, max(count, 1), only_checks=True)
+        if error != "NONE":
+            return error, self._partitions.why_not(name)
         configs = {each["name"]: each["value"] for each in topic.get("configs") or ()}
         if (why := self._settings.wrong(configs)) is not None:
             return "INVALID_CONFIG", why
         if assigned := topic.get("assignments"):
             if topic["num_partitions"] != -1 or topic["replication_factor"] != -1:
-                return "INVALID_REQUEST", "A manual assignment allows no other number."
+                what = "replication factor" if topic["replication_factor"] != -1 else "partitions"
+                why = f"A manual partition assignment was specified, but {what} was not set to -1."
+                return "INVALID_REQUEST", why
             if not self._is_assignment(assigned, 0, factor):
                 return "INVALID_REPLICA_ASSIGNMENT", None
         if count <= 0:
             why = "Number of partitions was set to an invalid non-positive value."
             return "INVALID_PARTITIONS", why
-        if not 0 < factor <= self._nodes.count:
-            why = f"Unable to replicate the partition {factor} time(s): there are "
-            return "INVALID_REPLICATION_FACTOR", f"{why}{self._nodes.count} broker(s)."
+        if factor <= 0:
+            why = "Replication factor must be larger than 0, or -1 to use the default value."
+            return "INVALID_REPLICATION_FACTOR", why
+        if factor > self._nodes.count:
+            why = f"Unable to replicate the partition {factor} time(s): The target replication "
+            why += f"factor of {factor} cannot be reached because only {self._nodes.count} "
+            why += "broker(s) are registered."
+            return "INVALID_REPLICATION_FACTOR", why
         check = bool(request.fields.get("validate_only"))
         error = self._partitions.create(name, count, configs, only_checks=check)
         if error == "NONE" and not check:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from ....spec.releases.features import RELEASED
 from ...broker.group_messages import Committed, Identity
 from ...cluster import Cluster, offsets_partition
 from ...wire.listener import Answer, Request
@@ -37,6 +38,9 @@ class OffsetApis:
         self._consumer_groups = consumer_groups
         self._cluster, self._partitions, self._groups = cluster, partitions, groups
         self._settings = settings
+        self._drops_empty = RELEASED.index(cluster.protocol) < RELEASED.index("4.0.0")
+        """Whether a group without members goes with its last offset
+        (GroupMetadataManager.cleanupGroupMetadata)."""
         self.details: dict[tuple[str, Place], dict[int, Details]] = {}
         """By group and partition, then by the offset's place in the log."""
         self.answers: Mapping[str, Callable[[Request], Answer]] = {
@@ -237,6 +241,8 @@ class OffsetApis:
                 told.append({"partition_index": place[1], "error_code": error})
             topics.append({"name": name, "partitions": told})
         self._forget(gone.__contains__, group_id)
+        if self._drops_empty and not self._cluster.groups.places(group_id):
+            self._cluster.groups.delete(group_id)  # where it has no members
         return Answer({"topics": topics})
 
     def _unseen(self, request: Request, topic: str) -> str:

@@ -21,6 +21,10 @@ LOG_TOPIC: Final = "__transaction_state"
 """It has no records here. Who asks for it by name sees its partitions."""
 LEADER_EPOCH: Final = 0
 """That of each partition's leader: no other broker takes one over."""
+MARKER_BYTES: Final = 78
+"""The bytes of a marker, and so many are counted for any batch that the cluster writes itself."""
+OFFSETS_BYTES: Final = 1000 * MARKER_BYTES
+LONGEST_NAME: Final = 249
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _EPOCH_AT = 12, 16  # where a batch has it, behind its base offset and length
 _CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = (17, 21), (21, 23), (35, 43)
@@ -35,6 +39,14 @@ def place_of(partition: str) -> tuple[str, int]:
     """A partition's topic and number."""
     topic, _, number = partition.rpartition("-")
     return topic, int(number)
+
+
+@dataclass
+class Segment:
+    """A segment of a partition: its bytes, and the largest timestamp of a record (ms)."""
+
+    size: int = 0
+    last_ms: int = -1
 
 
 class Read(NamedTuple):
@@ -63,8 +75,9 @@ class Partitions:
     """How many replicas the partitions of a topic have, if not the default."""
     _names: dict[UUID, str] = field(default_factory=dict[UUID, str])
     _bytes: dict[str, dict[int, bytes]] = field(default_factory=dict[str, dict[int, bytes]])
-    _segments: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
-    """The bytes of each segment of a partition, without markers."""
+    _segments: dict[str, list[Segment]] = field(default_factory=dict[str, list[Segment]])
+    _ends: dict[str, int] = field(default_factory=dict[str, int])
+    """Up to which offset a partition's batches are counted in its segments."""
 
     def __post_init__(self) -> None:
         self.cluster.coordinator.leader_of = self._leader_of
@@ -104,6 +117,28 @@ class Partitions:
         """Whether a topic can have this name (Topic.validate)."""
         return bool(_NAME.fullmatch(topic)) and topic not in (".", "..")
 
+    def why_not(self, topic: str) -> str | None:
+        """Why a topic can't be made, in Kafka's words (Topic.validate, ReplicationControlManager);
+        None where it can."""
+        if topic in self.topics or topic in (OFFSETS_TOPIC, LOG_TOPIC):
+            return f"Topic '{topic}' already exists."
+        why = None
+        if not topic:
+            why = "the empty string is not allowed"
+        elif topic in (".", ".."):
+            why = f"'{topic}' is not allowed"
+        elif len(topic) > LONGEST_NAME:
+            why = f"the length of '{topic}' is longer than the max allowed length {LONGEST_NAME}"
+        elif not self.is_name(topic):
+            why = f"'{topic}' contains one or more characters other than ASCII alphanumerics, "
+            why += "'.', '_' and '-'"
+        if why is not None:
+            return f"Topic name is invalid: {why}"
+        for other in self.topics:
+            if _collides(topic, other):
+                return f"Topic '{topic}' collides with existing topic: {other}"
+        return None
+
     def create(
         self, topic: str, count: int, settings: Mapping[str, str] | None = None, *,
         only_checks: bool = False,
@@ -130,8 +165,8 @@ class Partitions:
             return "UNKNOWN_TOPIC_OR_PARTITION"
         for number in range(self.topics.pop(topic)):
             self.cluster.leaders.pop(partition_name(topic, number), None)
-            self._bytes.pop(partition_name(topic, number), None)
-            self._segments.pop(partition_name(topic, number), None)
+            for kept in (self._bytes, self._segments, self._ends):
+                kept.pop(partition_name(topic, number), None)
         del self._names[self.ids.pop(topic)]
         self.factors.pop(topic, None)
         self.settings.forget(topic)
@@ -158,25 +193,77 @@ class Partitions:
             kept[slice(*_MAX_TIMESTAMP_AT)] = append_time.to_bytes(8)
             kept[slice(*_CRC_AT)] = crc32c(kept[_ATTRIBUTES_AT[0] :]).to_bytes(4)
         self._bytes.setdefault(partition, {})[base_offset] = bytes(kept)
-        self._limit(partition, len(kept))
+        own = base_offset - self._ends.get(partition, 0)
+        self._count(partition, own * MARKER_BYTES + len(kept), _max_timestamp(kept))
 
-    def _limit(self, partition: str, size: int) -> None:
-        """Rolls a segment that is full, and deletes the oldest ones that retention.bytes leaves no
-        room for (UnifiedLog.deleteRetentionSizeBreachedSegments, at once)."""
+    def _count(self, partition: str, size: int, last_ms: int) -> None:
+        """Counts what is in a partition behind the last count. Rolls a segment that is full, and
+        deletes the oldest ones that retention.bytes leaves no room for
+        (UnifiedLog.deleteRetentionSizeBreachedSegments, at once). A segment without a timestamp is
+        as old as its last batch (LogSegment.largestTimestamp)."""
         topic, _ = place_of(partition)
-        leader, sizes = self.cluster.leader(partition), self._segments.setdefault(partition, [0])
-        sizes[-1] += size
-        if sizes[-1] >= int(self.settings.topic(topic, "segment.bytes")):
+        leader, segments = self.cluster.leader(partition), self._of(partition)
+        self._ends[partition] = leader.log_end_offset
+        segments[-1].size += size
+        last_ms = last_ms if last_ms >= 0 else self.cluster.now_ms
+        segments[-1].last_ms = max(segments[-1].last_ms, last_ms)
+        most = self._number(topic, "retention.bytes")
+        if segments[-1].size >= self._number(topic, "segment.bytes"):
             leader.roll()
-            sizes.append(0)
-        most, total = int(self.settings.topic(topic, "retention.bytes")), sum(sizes)
-        while 0 <= most <= total - sizes[0] and len(sizes) > 1:
-            before = len(leader.segments)
-            leader.delete_segments(1)
-            if len(leader.segments) == before:
+            segments.append(Segment())
+        total = sum(each.size for each in segments)
+        while 0 <= most <= total - segments[0].size and len(segments) > 1:
+            total -= segments[0].size
+            if not self._drop_oldest(partition):
                 return
-            total -= sizes.pop(0)
-            self._forget_bytes(partition, leader.log_start_offset)
+
+    def _number(self, topic: str, name: str) -> int:
+        """A setting of a topic. Of what the cluster writes for groups, only the last is kept: who
+        asks for offsets gets them from the tables, in place of a log that is compacted."""
+        if topic == OFFSETS_TOPIC:
+            return OFFSETS_BYTES if name in ("segment.bytes", "retention.bytes") else -1
+        is_kept = name.startswith("retention.") and "delete" not in self.settings.topic(
+            topic, "cleanup.policy"
+        )
+        return -1 if is_kept else int(self.settings.topic(topic, name))
+
+    def _of(self, partition: str) -> list[Segment]:
+        return self._segments.setdefault(partition, [Segment()])
+
+    def _drop_oldest(self, partition: str) -> bool:
+        """Deletes the oldest segment of a partition, if that is replicated, and none of the groups'
+        in which a transaction is open; whether it did."""
+        leader, segments = self.cluster.leader(partition), self._of(partition)
+        end = leader.segments[1] if len(leader.segments) > 1 else leader.log_end_offset
+        is_of_groups = place_of(partition)[0] == OFFSETS_TOPIC
+        most = leader.last_stable_offset if is_of_groups else leader.high_watermark
+        if not leader.segments[0] < end <= most:
+            return False
+        leader.delete_segments(1)
+        segments.pop(0)
+        if not segments:
+            segments.append(Segment())
+        self._forget_bytes(partition, leader.log_start_offset)
+        return True
+
+    def count_all(self) -> None:
+        """Counts what the cluster has written itself, wherever nothing of clients came behind."""
+        for partition, leader in [*self.cluster.leaders.items()]:
+            own = leader.log_end_offset - self._ends.get(partition, 0)
+            if own:
+                self._count(partition, own * MARKER_BYTES, self.cluster.now_ms)
+
+    def clean(self) -> None:
+        """Deletes the segments whose records are older than retention.ms, and those below the start
+        of the log (UnifiedLog.deleteOldSegments)."""
+        for partition, leader in [*self.cluster.leaders.items()]:
+            topic, _ = place_of(partition)
+            longest, segments = self._number(topic, "retention.ms"), self._of(partition)
+            while (
+                len(leader.segments) > 1 and leader.segments[1] <= leader.log_start_offset
+            ) or 0 <= longest < self.cluster.now_ms - segments[0].last_ms:
+                if not self._drop_oldest(partition):
+                    break
 
     def size(self, topic: str, number: int) -> int:
         """The bytes of a partition's batches."""
@@ -252,7 +339,7 @@ class Partitions:
         return self.since(topic, number, max(largest)) if largest else None
 
 
-def _max_timestamp(data: bytes) -> int:
+def _max_timestamp(data: bytes | bytearray) -> int:
     return int.from_bytes(data[slice(*_MAX_TIMESTAMP_AT)], signed=True)
 
 

@@ -716,16 +716,3 @@ def test_settings_of_brokers_replicas_racks_and_an_advertised_host() -> None:
 def test_settings_that_brokers_dont_heed_are_refused(given: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=next(iter(given))):
         Server("4.4", settings=given)
-
-
-def test_the_oldest_segments_go_where_a_topic_keeps_no_more() -> None:
-    data = batch(1, value=bytes(1000))
-    settings = {"log.segment.bytes": str(2 * len(data)), "log.retention.bytes": str(3 * len(data))}
-    with Server("3.9", topics={"orders": 1}, settings=settings) as server:
-        client = Client(server)
-        with closing(client.connection):
-            for _ in range(20):
-                assert client.produce("orders", data, 9)["error_code"] == "NONE"
-            assert client.offset(-2)[0] == 16
-            assert client.offset(-1)[0] == 20
-            assert server.partitions.size("orders", 0) == 4 * len(data)

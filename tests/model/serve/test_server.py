@@ -228,6 +228,8 @@ def test_batches_that_are_none_are_refused() -> None:
         assert told(b"") == "INVALID_RECORD"
         assert told(b"x" * 100) == "CORRUPT_MESSAGE"
         assert told(b"", "nowhere") == "UNKNOWN_TOPIC_OR_PARTITION"
+        assert told(b"", "__consumer_offsets") == "UNKNOWN_TOPIC_OR_PARTITION"  # not yet there
+        connection.ask("FindCoordinator", 3, {"key": "g", "key_type": 0})
         assert told(b"", "__consumer_offsets") == "INVALID_TOPIC_EXCEPTION"
         connection.close()
 
