@@ -379,6 +379,8 @@ def test_bytes_that_are_no_whole_batch(
         ("4.4", 11, -7, "UNSUPPORTED_VERSION", -1),
         ("4.4", 6, -3, "UNSUPPORTED_VERSION", -1),
         ("4.4", 7, -3, "NONE", 1),
+        ("3.9", 9, -6, "UNSUPPORTED_VERSION", -1),
+        ("3.8", 8, -6, "NONE", 0),
         ("3.6", 8, -5, "NONE", 0),
         ("2.5", 5, -3, "NONE", 0),
     ],
@@ -649,6 +651,70 @@ def test_who_asks_about_a_group_doesnt_make_it(client: Client) -> None:
     assert told["error_code"] == "GROUP_ID_NOT_FOUND"
     (group,) = client.ask("DescribeGroups", groups=["g"])["groups"]
     assert group["error_code"] == "GROUP_ID_NOT_FOUND"
+
+
+@pytest.mark.parametrize(("release", "is_gone"), [("3.9", True), ("4.0.0", False)])
+def test_a_group_without_members_goes_with_its_last_offset(release: str, is_gone: bool) -> None:
+    """Of groups, the empty id may be that of one, too."""
+    with Server(release, topics={"orders": 1}) as server:
+        client = Client(server)
+        with closing(client.connection):
+            for group in ("g", ""):
+                offset = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+                client.ask(
+                    "OffsetCommit", 8, group_id=group, member_id="", generation_id=-1,
+                    generation_id_or_member_epoch=-1,
+                    topics=[{"name": "orders", "partitions": [offset]}],
+                )  # fmt: skip
+            topics = [{"name": "orders", "partitions": [{"partition_index": 0}]}]
+            assert client.ask("OffsetDelete", group_id="g", topics=topics)["error_code"] == "NONE"
+            groups = client.ask("DescribeGroups", 5, groups=["g", ""])["groups"]
+    states = [(group["error_code"], group["group_state"]) for group in groups]
+    assert states == [("NONE", "Dead" if is_gone else "Empty"), ("NONE", "Empty")]
+
+
+@pytest.mark.parametrize(("release", "listed"), [("2.8", None), ("3.0", [])])
+def test_what_is_listed_of_a_partition_that_isnt_there(release: str, listed: object) -> None:
+    with Server(release, topics={"orders": 1}) as server:
+        client = Client(server)
+        with closing(client.connection):
+            part = {"partition": 7, "fetch_offset": 0, "partition_max_bytes": 1}
+            told = client.ask(
+                "Fetch", 12, max_wait=0, min_bytes=1, max_bytes=1, isolation_level=1,
+                topics=[{"topic": "orders", "partitions": [part]}],
+            )  # fmt: skip
+    (found,) = told["responses"][0]["partitions"]
+    assert found["error_code"] == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert found["aborted_transactions"] == listed
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"name": "a.b"}, "Topic 'a.b' collides with existing topic: a_b"),
+        ({"name": ""}, "Topic name is invalid: the empty string is not allowed"),
+        ({"name": ".."}, "Topic name is invalid: '..' is not allowed"),
+        ({"name": "a/b"}, "Topic name is invalid: 'a/b' contains one or more characters other"),
+        ({"name": "x" * 250}, "is longer than the max allowed length 249"),
+        ({"name": "a_b"}, "Topic 'a_b' already exists."),
+        ({"name": "c", "replication_factor": 0}, "Replication factor must be larger than 0"),
+        ({"name": "c", "replication_factor": 2}, "because only 1 broker"),
+        ({"name": "c", "configs": [{"name": "flush.ms", "value": "x"}]}, "Not a number of type"),
+        ({"name": "c", "configs": [{"name": "flush.ms", "value": "-1"}]}, "must be at least 0"),
+        ({"name": "c", "configs": [{"name": "preallocate", "value": "x"}]}, "true or false"),
+        (
+            {"name": "c", "configs": [{"name": "cleanup.policy", "value": "x"}]},
+            "String must be one of: compact, delete",
+        ),
+    ],
+)
+def test_a_topic_that_isnt_made_has_a_reason(
+    client: Client, given: dict[str, Any], why: str
+) -> None:
+    client.create("a_b")
+    given = dict(given)
+    told = client.create(given.pop("name"), **given)
+    assert why in told["error_message"]
 
 
 def test_a_long_text_beside_an_offset_is_refused(client: Client) -> None:
