@@ -115,7 +115,7 @@ def plain(instance: Instance, graph: Graph) -> set[str]:
 
 
 @pytest.mark.slow(1)
-@settings(max_examples=8, suppress_health_check=unhurried)
+@settings(max_examples=4, suppress_health_check=unhurried)
 @given(st.randoms(use_true_random=False), st.integers(2, 8), st.sampled_from([1, 2]))
 def test_random_graphs_are_judged_as_in_plain_python(
     random: Random, states: int, threads: int
