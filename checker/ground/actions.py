@@ -38,13 +38,14 @@ from .state import State
 from .steps import Steps
 
 
-def ground(instance: Instance) -> Grounded:
-    """The instance as leaves and nodes; all leaves are kept until slicing.
+def ground(instance: Instance, *, probing: bool = True) -> Grounded:
+    """The instance as leaves and nodes; all leaves are kept until slicing. `probes` are made with
+    `probing` alone: a proof asks for none of them.
 
     Raises DeclarationError where an expression can't be grounded, or there is too much to ground.
     """
     check_effort(instance)
-    return _Grounder(instance).run()
+    return _Grounder(instance).run(probing)
 
 
 class _Grounder:
@@ -61,10 +62,10 @@ class _Grounder:
             for leaf, bound in self.state.unsettled.items()
         }
 
-    def run(self) -> Grounded:
+    def run(self, probing: bool) -> Grounded:
         instance, state, graph = self.instance, self.state, self.graph
         steps = self.properties("step")
-        probed = list(self.probed())
+        probed = list(self.probed()) if probing else []
         constants = len(state.open)
         unchanged = {
             state.count - constants + leaf.index: state.read(leaf)

@@ -37,7 +37,7 @@ def lifted(
 
     while True:
         try:
-            grounded = ground(made())
+            grounded = ground(made(), probing=False)
         except UnsettledError as error:
             if error.constant not in left:
                 raise
@@ -50,4 +50,4 @@ def lifted(
 
 def relevant(instance: Instance) -> Grounded:
     """The instance's leaves and nodes, those left out that nothing looks at."""
-    return sliced(without_constants(ground(instance)))
+    return sliced(without_constants(ground(instance, probing=False)))
