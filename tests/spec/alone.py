@@ -46,6 +46,19 @@ def model(system: System, release: str, off: tuple[str, ...], **bounds: int) -> 
     return Both(instantiate(system, release, bounds, switch_on=on, switch_off=off))
 
 
+@cache
+def first_state(of: Both) -> dict[str, Value]:
+    """The first of a model's initial states, by field."""
+    return dict(of.as_mapping(next(iter(of.initial_states()))))
+
+
+@cache
+def empty_network(of: Both) -> dict[str, Value]:
+    """The fields of messages on the network, without any."""
+    kinds, constants = of.types, of.instance.constants
+    return {n: initial_value(kinds[n], constants) for n in kinds if n.startswith("network.")}
+
+
 BARE: Any = dict.fromkeys(("properties", "progress", "fairness", "lemmas", "unreached", "logs"), ())
 """The parts of a system that a machine on its own leaves out."""
 
@@ -70,7 +83,7 @@ class Alone:
 
     def __init__(self, release: str = NEWEST, *off: str, **given: Value) -> None:
         self.model = model(self.system, release, off, **self.bounds)
-        self.state = self.model.as_mapping(next(iter(self.model.initial_states())))
+        self.state = dict(first_state(self.model))
         self.set(**given)
 
     @classmethod
@@ -104,7 +117,7 @@ class Alone:
 
     def _of_one(self, full: str) -> bool:
         kind = self.model.types[full]
-        return isinstance(kind, Map) and len(self._initial(kind)) == 1
+        return isinstance(kind, Map) and kind.key.count(self.model.instance.constants) == 1
 
     def _initial(self, kind: Type) -> Any:
         return initial_value(kind, self.model.instance.constants)
@@ -168,9 +181,7 @@ class Alone:
             return "", NOT_ENABLED
         asked = message and (f"{message.name}Response", address)
         told = "; ".join(self._changes(before, asked or ("", ())))
-        for name in self.state:
-            if name.startswith("network."):
-                self.state[name] = self._initial(self.model.types[name])
+        self.state |= empty_network(self.model)
         return row, told or NOTHING
 
     def _message(self, event: str) -> Message | None:

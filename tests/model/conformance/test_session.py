@@ -341,7 +341,9 @@ def test_a_well_behaved_level_finds_everyday_faults_alone() -> None:
             level = "well-behaved"
 
         try:
-            run_state_machine_as_test(Tested, settings=settings(FEW, max_examples=60, phases=[Phase.generate]))
+            run_state_machine_as_test(
+                Tested, settings=settings(FEW, max_examples=60, phases=[Phase.generate])
+            )
         except Disagreement:
             return True
         return False
