@@ -148,6 +148,13 @@ def _split() -> System:
 
 
 @cache
+def _transactional_split() -> System:
+    from .transactional_split import varied
+
+    return varied(shipped("transactions"))
+
+
+@cache
 def _drain_order() -> System:
     from .drain_order import system
 
@@ -163,6 +170,7 @@ VARIED: dict[str, Callable[[], System]] = {
     "calls+callbacks": _callbacks,
     "drain-order": _drain_order,
     "idempotence+split": _split,
+    "transactions+split": _transactional_split,
     "replication+majority": _majority,
     "transactions+redpanda": _redpanda,
     "transactions+kfake": _kfake,
