@@ -393,21 +393,20 @@ def _figures() -> str:
     (processor,) = re.findall(r"^`python bench/run.py`, [\d-]+\. (.*?), ", measured, re.MULTILINE)
     (score,) = (row[2] for row in rows_of("mutation.md", "machine | mutants") if row[0] == "all")
     rows = [
-        ("It agrees with real brokers", f"0 disagreements with {len(brokers)} releases, {span}",
-         "[brokers](docs/conformance.md#kafkas-own-brokers)"),
-        ("It finds bugs in Kafka", f"{len(findings)} in the newest release, with the shortest runs",
-         "[findings](docs/findings.md)"),
-        ("It knows the old ones", f"{len(BUGS)} published bugs, each with the run that shows it",
-         "[known bugs](docs/bugs.md)"),
-        ("It judges mocks", f"{len(mocks)} answers of librdkafka's mock that no broker gives",
-         "[the mock](docs/findings.md#librdkafkas-mock-cluster)"),
-        ("It is fast", f"states a second: {spin:.1f} times SPIN, with one thread each; with two "
-         f"each, {peers} ({processor}, a small benchmark model)",
-         "[performance](docs/performance.md)"),
-        ("Its tests catch mistakes", f"{score} of 100 mutants are killed",
-         "[mutation](docs/mutation.md)"),
+        ("[It agrees with real brokers](docs/conformance.md#kafkas-own-brokers)",
+         f"0 disagreements with {len(brokers)} releases, {span}"),
+        ("[It finds bugs in Kafka](docs/findings.md)",
+         f"{len(findings)} in the newest release, with the shortest runs"),
+        ("[It knows the old ones](docs/bugs.md)",
+         f"{len(BUGS)} published bugs, each with the run that shows it"),
+        ("[It judges mocks](docs/findings.md#librdkafkas-mock-cluster)",
+         f"{len(mocks)} answers of librdkafka's mock that no broker gives"),
+        ("[It is fast](docs/performance.md)",
+         f"states a second: {spin:.1f} times SPIN, with one thread each; with two each, {peers} "
+         f"({processor}, a small benchmark model)"),
+        ("[Its tests catch mistakes](docs/mutation.md)", f"{score} of 100 mutants are killed"),
     ]  # fmt: skip
-    return "\n".join(["| | | page |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])
+    return "\n".join(["| | |", "|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def _findings() -> str:

@@ -1,8 +1,9 @@
-// The answers come from Python in a worker. Those of the first steps are in the page: they need none.
+// The answers come from Python in a worker. Those of the first system are in the page: they need none.
 const part = (id) => document.getElementById(id);
 const begun = JSON.parse(part("begun").textContent);
 const waiting = new Map();
-let number = 0, isFirst = true, hint = null;
+const STARTING = "Python is starting …";
+let number = 0, isFirst = true, isThere = false;
 
 const worker = new Promise((resolve, reject) => {
   const script = document.createElement("script");
@@ -27,11 +28,15 @@ const worker = new Promise((resolve, reject) => {
 worker.catch((error) => { part("message").textContent = error.message; part("message").className = "wrong"; });
 
 async function asked(name, values) {
+  // Its first answer takes some seconds: without a word, the page seems to be stuck.
+  if (!isThere && !part("message").textContent) part("message").textContent = STARTING;
   const to = await worker;
   const answer = await new Promise((resolve) => {
     waiting.set(++number, resolve);
     to.postMessage({ id: number, name, values: JSON.stringify(values) });
   });
+  isThere = true;
+  if (part("message").textContent === STARTING) part("message").textContent = "";
   const data = JSON.parse(answer.text);
   if (data.error) throw new Error(data.error);
   return data;

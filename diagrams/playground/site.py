@@ -1,7 +1,7 @@
 """The playground's files: `python -m epochfence.diagrams.playground.site FOLDER` writes them.
 
-`index.html` shows the first steps by itself. `python.js` has Python, as base64 in a script, because
-a page from `file://` can read nothing else beside it.
+`index.html` shows all runs of the first system by itself. `python.js` has Python, as base64 in a
+script, because a page from `file://` can read nothing else beside it.
 """
 
 from __future__ import annotations
@@ -45,8 +45,6 @@ SINGLE = (
 )  # fmt: skip
 PACKAGES = ("jinja2", "markupsafe", "rich")
 KINDS = {".py", ".html", ".css", ".js", ".json"}
-STEPS = 2
-"""The steps from the first state whose views are in the page, beside those of the shortest run."""
 
 
 def site(puzzles: Sequence[Puzzle] = PUZZLES) -> dict[str, bytes]:
@@ -75,22 +73,14 @@ def _index(puzzles: Sequence[Puzzle]) -> str:
 
 
 def _first_answers(playground: Playground) -> dict[str, Any]:
-    """The answers that need no Python: of the first steps, and of a run to a duplicate."""
-    playground.answer("until", {"goal": "NoDuplicate is broken"})
-    found: dict[str, Any] = {}
-    while not found:
-        found = playground.answer("more", {})
-        found = found if "path" in found else {}
-    best = found["path"].split(".")
-    paths = {".".join(best[:length]) for length in range(1, len(best) + 1)}
-    near = ["0"]
-    for _ in range(STEPS):
+    """The answers that need no Python: of all runs of the first system, which are few."""
+    paths, near = list[str](), ["0"]
+    while near:
+        paths += near
         near = [longer for path in near for longer in _longer(playground, path)]
-        paths.update(near)
-    playground.explorer.searched.clear()
     return {
         f"{name} {path}": playground.answer(name, {"path": path})
-        for path in sorted(paths)
+        for path in paths
         for name in ("view", "blocked")
     }
 

@@ -149,7 +149,7 @@ def shown(opened: Shown) -> Iterator[Shown]:
 def test_five_keys_write_a_duplicate_before_python_is_there(
     browser: Any, folder: Path, tmp_path: Path
 ) -> None:
-    """The first steps are in the page itself. Without python.js, a line says so."""
+    """All runs of the first system are in the page itself. Without python.js, a line says so."""
     (tmp_path / "index.html").write_bytes((folder / "index.html").read_bytes())
     shown = Shown(browser, tmp_path)
     assert "resend" in shown.page.inner_text("#about")
@@ -159,9 +159,23 @@ def test_five_keys_write_a_duplicate_before_python_is_there(
         shown.settled()
     assert shown.where == "Step 5"
     assert shown.page.locator("[data-broken=NoDuplicate]").is_visible()
-    shown.page.keyboard.press("1")
+    shown.page.keyboard.press("Home")
+    for step in range(1, 4):  # another run
+        shown.page.keyboard.press("1")
+        shown.settled()
+        assert shown.where == f"Step {step}"
+    shown.page.select_option("#system", "lease")
     shown.page.wait_for_selector("#message:has-text('keep it beside this page')")
     shown.page.close()
+
+
+@pytest.mark.long
+def test_the_page_says_that_python_is_starting(browser: Any, folder: Path) -> None:
+    page = browser.new_page()
+    page.goto((folder / "index.html").as_uri() + "#nothing")
+    page.wait_for_selector("#message:has-text('Python is starting')", timeout=120_000)
+    page.wait_for_selector("#message:has-text('cut off or altered')", timeout=120_000)
+    page.close()
 
 
 def test_the_first_step_is_there_soon_after_a_cold_load(browser: Any, folder: Path) -> None:
