@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout
 from functools import partialmethod
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,12 +73,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def kafka(request: pytest.FixtureRequest) -> Iterator[Server]:
     """A cluster in memory on loopback: `model.serve.server.Server`, whose `bootstrap` is a client's
     `bootstrap.servers`. The mark `kafka` sets its release and its topics."""
+    from .language.declaration.arguments import one_of
     from .model.serve.history import History
     from .model.serve.server import Server
     from .spec.releases.features import NEWEST
 
     mark: pytest.Mark | None = request.node.get_closest_marker(_MARK)
     settings: Mapping[str, Any] = mark.kwargs if mark else {}
+    known = list(signature(Server).parameters)[1:]  # the first is the release, which has no name
+    for name in settings:
+        if name not in known:
+            words = f"{name}: unknown setting: {one_of(name, known)}; kafka('3.6') sets the release"
+            raise pytest.fail.Exception(f"@pytest.mark.kafka: {words}", pytrace=False)
     try:
         server = Server(getattr(request, "param", NEWEST), **settings)
     except (TypeError, ValueError) as error:
@@ -215,7 +222,10 @@ class KafkaHistory:
         from .model.judge.verdicts import print_anomalies, print_judgements
 
         assert self.server is not None
-        settings = Settings(protocol=self.server.cluster.protocol)
+        cluster = self.server.cluster
+        settings = Settings(
+            protocol=cluster.protocol, transaction_version=cluster.transaction_version
+        )
         found: dict[Path, tuple[int, str]] = {}
         for file in (self.wire, self.application):
             if file.exists() and file.stat().st_size:

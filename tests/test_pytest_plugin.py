@@ -58,11 +58,23 @@ def test_each_wrong_test_is_noticed(pytester: pytest.Pytester) -> None:
         def test_wrong_topic(kafka):
             pass
 
+        @pytest.mark.kafka(release="3.6")
+        def test_wrong_setting(kafka):
+            pass
+
+        @pytest.mark.kafka("3.9", transaction_version=2)
+        def test_wrong_level(kafka):
+            pass
+
+        @pytest.mark.kafka("4.1", transaction_version=0)
+        def test_level(kafka):
+            assert kafka.cluster.transaction_version == 0
+
         def test_no_cluster(kafka_history):
             pass
     """)
     found = run(pytester)
-    found.assert_outcomes(passed=4, failed=1, errors=5, warnings=1)
+    found.assert_outcomes(passed=5, failed=1, errors=7, warnings=1)
     found.stdout.fnmatch_lines_random(
         [
             "fault fault-1: DID NOT FIRE: 0 such EndTxn came*",
@@ -72,6 +84,8 @@ def test_each_wrong_test_is_noticed(pytester: pytest.Pytester) -> None:
             "*kafka_history isn't judged: no request of the protocol came",
             "*BadFaultError: no request is called 'EndTransaction': choose one of *EndTxn*",
             "@pytest.mark.kafka: no topic can be called 'a b'*",
+            "@pytest.mark.kafka: release: unknown setting: *; kafka('3.6') sets the release",
+            "@pytest.mark.kafka: transaction.version 2: Kafka 3.9 has 0",
             "kafka_history records the cluster of the fixture kafka: add it",
         ]
     )

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, NoReturn
@@ -188,6 +188,16 @@ class JudgeOptions(EngineOptions):
         bool,
         typer.Option("--excerpt", help="The recording begins in the middle of a log."),
     ] = False
+    transaction_version: Annotated[
+        int | None,
+        typer.Option(
+            "--transaction-version",
+            min=0,
+            max=2,
+            metavar="LEVEL",
+            help="The brokers' finalized transaction.version (default: the release's newest).",
+        ),
+    ] = None
     inputs: Annotated[
         list[str] | None,
         typer.Option("--input", metavar="URI", help="On Spark: *.jsonl, Parquet, or folders."),
@@ -199,12 +209,17 @@ class JudgeOptions(EngineOptions):
 
     @property
     def settings(self) -> Settings:
-        """The brokers of the histories."""
+        """The brokers of the histories. Ends the command for a level that the release lacks."""
         from ...model.judge.operations import Settings
+        from ...spec.releases.features import KAFKA
 
-        if self.protocol is None:
-            return Settings(excerpt=self.excerpt)
-        return Settings(protocol=self.protocol, excerpt=self.excerpt)
+        level = self.transaction_version
+        settings = Settings(excerpt=self.excerpt, transaction_version=level)
+        if self.protocol is not None:
+            settings = replace(settings, protocol=self.protocol)
+        if level and "transaction_version_2" not in KAFKA.features_at(settings.protocol):
+            fail(f"--transaction-version {level}: Kafka {settings.protocol} has 0")
+        return settings
 
 
 def _check_application(asked: JudgeOptions) -> None:
@@ -213,6 +228,8 @@ def _check_application(asked: JudgeOptions) -> None:
         fail("--runs can't be used with --application: such a history is one run")
     if asked.excerpt:
         fail("--excerpt can't be used with --application")
+    if asked.transaction_version is not None:
+        fail("--transaction-version can't be used with --application")
     if asked.protocol is not None or asked.limit is not None:
         fail("--protocol and --limit can't be used with --application, which needs neither")
 
@@ -231,11 +248,13 @@ def judge(
     """Judge recorded histories: can some allowed order of events explain the recorded answers?"""
     asked.heed(**{"--input": asked.inputs, "--output": asked.folder})
     if asked.segments:
-        others = (asked.runs, asked.limit, asked.excerpt)
+        others = (
+            asked.runs, asked.limit, asked.excerpt, asked.transaction_version is not None
+        )  # fmt: skip
         if asked.application or any(others) or not (files or asked.inputs):
             fail(
-                "--segments needs data directories; it excludes --application, --runs, --limit "
-                "and --excerpt"
+                "--segments needs data directories; it excludes --application, --runs, --limit, "
+                "--excerpt and --transaction-version"
             )
         if asked.on_spark:
             return judge_files_on_spark(files or [], asked, output)

@@ -220,6 +220,16 @@ class ClusterOptions:
     racks: Annotated[
         str, typer.Option("--racks", metavar="RACK[,...]", help="Racks of the brokers, in turn.")
     ] = ""
+    transaction_version: Annotated[
+        int | None,
+        typer.Option(
+            "--transaction-version",
+            min=0,
+            max=2,
+            metavar="LEVEL",
+            help="The finalized transaction.version (default: the release's newest).",
+        ),
+    ] = None
     broker_config: Annotated[
         list[str] | None,
         typer.Option(
@@ -355,6 +365,7 @@ def serve(cluster: ClusterOptions, wanted: FaultOptions, suite: RuleOptions) -> 
             in_sync=cluster.in_sync,
             advertised=cluster.advertised,
             first_id=cluster.first_id,
+            transaction_version=cluster.transaction_version,
         )
     except ValueError as error:
         fail(error)

@@ -59,12 +59,13 @@ class Server(Served):
     `protocol` is the release, `partitions` how many partitions a topic gets that a client asks for
     by name; brokers, whose ids begin at `first_id`, listen on `host`, from `port` on, and give
     clients the address `advertised`.
+    `transaction_version` is the finalized level of that feature (by default the release's newest),
     `settings` are those of the brokers (`BROKER` of `model.serve.settings`), `racks` theirs, in
     turn; of a partition's replicas, at most `in_sync` are in sync. With `acls` they have an
     authorizer (`cluster.acls` changes it). With `passwords` by users' names they want SASL (PLAIN,
     SCRAM), and with `unsecured_tokens` OAUTHBEARER. Raises CantListenError, ModelError for a wrong
-    ACL, and ValueError for an impossible topic or setting,
-    or where brokers of the release know no such users.
+    ACL, and ValueError for an impossible topic, setting or level, or where brokers of the release
+    know no such users.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Server(Served):
         passwords: Mapping[str, str] | None = None, unsecured_tokens: bool = False,
         settings: Mapping[str, str] | None = None, racks: Sequence[str] = (),
         in_sync: int | None = None, advertised: str | None = None, first_id: int = 0,
+        transaction_version: int | None = None,
     ) -> None:  # fmt: skip
         made_by = {"num.partitions": str(partitions)} if partitions != 1 else {}
         self.settings = Settings(protocol, {**made_by, **(settings or {})})
@@ -80,6 +82,14 @@ class Server(Served):
             raise ValueError(f"default.replication.factor is above the {brokers} broker(s)")
         self._advertised = advertised
         self.cluster = Cluster(protocol=protocol, now_ms=_wall_ms(), acls=acls)
+        if transaction_version is not None:
+            newest = self.cluster.transaction_version
+            if transaction_version not in range(newest + 1):
+                levels = "0" if newest == 0 else f"0 to {newest}"
+                raise ValueError(
+                    f"transaction.version {transaction_version}: Kafka {protocol} has {levels}"
+                )
+            self.cluster.update_features(transaction_version=transaction_version)
         self.users = _users(protocol, passwords, unsecured_tokens)
         for limit in ("group_min_session_timeout_ms", "group_max_session_timeout_ms"):
             self.cluster.group_settings[limit] = self.settings.number(limit.replace("_", "."))
