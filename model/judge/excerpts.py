@@ -156,6 +156,15 @@ class UnknownLeader(Leader):
     def __init__(self, operations: Sequence[Operation], settings: Settings) -> None:
         super().__init__(operations, settings)
         self.start: int | None = None  # the log's end at the first batch that is known
+        self.least = 0  # before that: the log ends here, or behind
+        self.marks = 0  # markers that came by then
+        # whether a repeated batch was there before the recording: in it none has an unknown place
+        self.are_placed = all(
+            o.response is not None
+            and (o.response["error"] != "NONE" or "base_offset" in o.response)
+            for o in operations
+            if o.request == "Produce"
+        )
         self.firsts: Mapping[int, _First] = {}
         # the batches that were there before, of producers that aren't known
         self.before: Mapping[int, tuple[int, frozenset[_Batch]]] = {}
@@ -165,7 +174,7 @@ class UnknownLeader(Leader):
     def key(self) -> Hashable:
         """See Judged."""
         known = frozenset(self.firsts.items()), frozenset(self.before.items())
-        return self.start, *known, super().key()
+        return self.start, self.least, self.marks, *known, super().key()
 
     def is_idle(self, operation: Operation) -> bool:
         """See Judged."""
@@ -209,7 +218,9 @@ class UnknownLeader(Leader):
             yield self._marked_at_end(operation), {"error": "NONE"}
             return
         if not told or self.start is None or offset in (None, self.leader.log_end_offset):
-            if self._is_behind(operation, offset) and self._is_at_end(offset):
+            if self._is_behind(operation, offset) and (
+                self.start is not None or (offset or 0) >= self.least
+            ):
                 yield self._appended(operation, offset)
             elif self.start is not None:  # it may be forgotten
                 yield from super()._all(operation)
@@ -217,14 +228,6 @@ class UnknownLeader(Leader):
             offset is None or self.start is None or offset + fields["count"] <= self.start
         ):
             yield from self._repeated(operation)
-
-    def _is_at_end(self, offset: int | None) -> bool:
-        """Whether the log may end at an offset: the batches that were there before lie below it."""
-        return self.start is not None or all(
-            base + _distance(last, first) < (offset or 0)
-            for _, batches in self.before.values()
-            for first, last, base in batches
-        )
 
     def _is_free(self, producer_id: int, batch: _Batch) -> bool:
         """Whether a batch of a producer lies where none of another producer's was before."""
@@ -263,6 +266,8 @@ class UnknownLeader(Leader):
         known, batches = self.before.get(producer_id, _NO_BATCHES)
         if producer_id < 0 or epoch < known:
             return
+        if self.are_placed and 0 <= known < epoch:  # the earlier epoch was refused already
+            return
         if epoch > known and not self._is_behind(operation, told["base_offset"]):
             return
         batch: _Batch = (
@@ -275,6 +280,9 @@ class UnknownLeader(Leader):
         if is_in_order and len(found) <= MOST and self._is_free(producer_id, batch):
             after = self._copy(operation.start)
             after.before = {**self.before, producer_id: (epoch, found)}
+            if self.start is None:
+                end = told["base_offset"] + fields["count"]
+                after.least = max(self.least, end + self.marks * self.are_placed)
             yield after, told
 
     def _is_before(self, operation: Operation) -> bool:
@@ -293,10 +301,11 @@ class UnknownLeader(Leader):
         )
 
     def _marked_at_end(self, operation: Operation) -> Leader:
-        """The leader with a marker behind its log, if that has a known end."""
-        if self.start is None:
-            return self
+        """The leader with a marker behind its log."""
         fields, after = operation.fields, self._copy(operation.start)
+        if self.start is None:
+            after.least, after.marks = self.least + 1, self.marks + 1
+            return after
         end = after.leader.log_end_offset
         held = fields["producer_id"], fields["producer_epoch"]
         after.leader.replicate([Batch("plain", end, end, *held)])

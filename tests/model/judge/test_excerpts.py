@@ -97,6 +97,16 @@ def unplaced(sequence: int, at: int) -> Line:
     return batch(sequence, 0, at) | {"response": {"error": "NONE"}}
 
 
+def answered(offset: int) -> Line:
+    """An answer with an offset."""
+    return {"response": {"error": "NONE", "base_offset": offset}}
+
+
+PLAIN = batch(-1, 0, 4) | {"producer_id": -1, "producer_epoch": -1}
+MARKER: Line = {
+    "request": "WriteTxnMarkers", "partition": "p", "producer_id": 7,
+    "producer_epoch": 0, "result": "ABORT", "start": 2, "end": 3, "response": {"error": "NONE"},
+}  # fmt: skip
 LARGEST = 2**31 - 1
 SHOWN = {
     "a sequence is left out": ([batch(10, 5, 0), batch(12, 6, 2)], "UNEXPLAINED"),
@@ -124,6 +134,20 @@ SHOWN = {
         [batch(7, 12, 0), batch(3, 13, 2) | {"producer_id": 8}, batch(8, 14, 4)], "EXPLAINED"
     ),
     "none is": ([unplaced(30, 0), unplaced(31, 2)], "UNJUDGED"),
+    "a marker without room": ([batch(30, 80, 0), MARKER, PLAIN | answered(81)], "UNEXPLAINED"),
+    "a marker with room": ([batch(30, 80, 0), MARKER, PLAIN | answered(82)], "EXPLAINED"),
+    "a marker, and more than may be repeated": (
+        [batch(30, 80, 0), MARKER, *(batch(31 + at, 81 + at, 6 + 2 * at) for at in range(6))],
+        "UNEXPLAINED",
+    ),
+    "a marker of the next epoch without room": (
+        [batch(30, 80, 0), MARKER | {"producer_epoch": 1},
+         batch(0, 81, 4) | {"producer_epoch": 1}], "UNEXPLAINED",
+    ),
+    "markers around one whose offset isn't recorded": (
+        [unplaced(30, 0), MARKER, unplaced(31, 4), MARKER | {"start": 6, "end": 7},
+         batch(31, 82, 8), batch(32, 84, 10)], "EXPLAINED",
+    ),
 }  # fmt: skip
 
 
