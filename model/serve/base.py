@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Self
+from typing import Any, Final, Self, cast
+from uuid import UUID
 
 from ..wire.listener import Brokers
 from .faults.faults import Fault, Faults
 from .faults.injection import Faulted
 from .history import History
+
+_WITH_TOPICS: Final = frozenset(("topic_data", "topics", "forgotten_topics_data", "groups"))
+"""The parts of requests and answers in which topics are named."""
 
 
 class Served:
@@ -35,6 +39,24 @@ class Served:
         """Brings a fault of the cluster about at once. Raises BadFaultError where it takes a
         request."""
         await self._faulted.act(fault)
+
+    def name_of_topic(self, topic_id: UUID) -> str | None:
+        """The name of the topic with an id; None if it isn't known."""
+        raise NotImplementedError
+
+    def name_topics(self, part: Any, key: str = "name") -> None:
+        """Puts topics' names beside their ids, wherever these stand in a request or an answer. A
+        topic that isn't known is called by its id."""
+        if isinstance(part, list):
+            for each in cast("list[Any]", part):
+                self.name_topics(each, key)
+        elif isinstance(part, dict):
+            fields = cast("dict[str, Any]", part)
+            if "topic_id" in fields and key not in fields:
+                topic_id = fields["topic_id"]
+                fields[key] = self.name_of_topic(topic_id) or str(topic_id)
+            for name in _WITH_TOPICS & fields.keys():
+                self.name_topics(fields[name], key)
 
     def report(self) -> str:
         """The answered and the refused requests, in lines."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from operator import itemgetter
 from socket import gethostbyname
 from typing import Any, Final
+from uuid import UUID
 
 from ...spec.releases.broker_versions import BY_NAME
 from ..conformance.live.cluster.cluster import addresses
@@ -52,6 +53,9 @@ _HIDDEN: Final = frozenset(
 )  # fmt: skip
 """APIs that aren't offered: those with addresses of controllers, and groups in which topics go by
 ids."""
+_NEWEST: Final = {**BY_NAME, "Metadata": 12, "TxnOffsetCommit": 6}
+"""The newest version of an API that is passed on. An answer to Metadata tells which topic an id
+is, and TxnOffsetCommit names topics by ids."""
 _WITH_ADDRESSES: Final = frozenset(("Metadata", "FindCoordinator", "DescribeCluster"))
 PATIENCE_S: Final = 30
 """So long a rival asks for its epoch, while the coordinator is busy."""
@@ -65,7 +69,8 @@ _TRANSACTION: Final = 1
 def passed_on(told: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
     """The first and last version of each API that is passed on, of an answer to ApiVersions.
 
-    The proxy knows these versions. They have topics by name and one coordinator at a time.
+    The proxy knows these versions. They have topics by name, but for TxnOffsetCommit, and one
+    coordinator at a time.
     """
     found: dict[str, tuple[int, int]] = {}
     for one in told["api_keys"]:
@@ -74,7 +79,7 @@ def passed_on(told: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
             continue
         first, last = KNOWN[name]
         low = max(one["min_version"], first)
-        high = min(one["max_version"], last, BY_NAME.get(name, last))
+        high = min(one["max_version"], last, _NEWEST.get(name, last))
         if low <= high:
             found[name] = (low, high)
     return found
@@ -100,6 +105,7 @@ class Proxy(Served):
         self._behind: set[int] = set()  # brokers that give clients the proxy's address themselves
         self._links: dict[tuple[int, int], Link] = {}
         self._timeouts: dict[str, int] = {}
+        self._topics: dict[UUID, str] = {}
         self.answered: Counter[str] = Counter()
         """The number of answered requests of each API."""
         self.broken: list[str] = []
@@ -119,7 +125,7 @@ class Proxy(Served):
             self._answer, self._act, self.brokers.failures, copies=self._copy,
             faults=Faults(refused=refused),
         )  # fmt: skip
-        self.brokers.handle = self._faulted.handle
+        self.brokers.handle = self._handle
 
     def _look(self, upstream: str) -> dict[str, Any]:
         """The versions of the first broker that answers; it knows the others."""
@@ -188,7 +194,15 @@ class Proxy(Served):
         for node in sorted(self._upstream):
             await self.brokers.listen(node)
 
+    def name_of_topic(self, topic_id: UUID) -> str | None:
+        return self._topics.get(topic_id)
+
     # Passing on ---------------------------------------------------------------------------------
+
+    async def _handle(self, request: Request) -> Answer | Silence:
+        if request.version > BY_NAME.get(request.name, request.version):
+            self.name_topics(request.fields)
+        return await self._faulted.handle(request)
 
     async def _answer(self, request: Request) -> Answer | Silence:
         """The answer of the broker that the client means, over the connection of this client."""
@@ -227,6 +241,11 @@ class Proxy(Served):
         if name not in RECORDED and name not in _WITH_ADDRESSES:
             return Answer({}, data=data)
         told = fields_of(name, request.version, data)
+        if name == "Metadata":
+            topics = (topic for topic in told["topics"] if "topic_id" in topic and topic["name"])
+            self._topics |= {topic["topic_id"]: topic["name"] for topic in topics}
+        else:
+            self.name_topics(told)
         if await self._with_our_addresses(name, told):
             return Answer(told)
         return Answer(told, data=data)

@@ -7,7 +7,8 @@ import dataclasses
 import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
+from uuid import UUID
 
 from ...spec.access.acls import Acls
 from ...spec.releases.api_versions import LARGEST
@@ -162,22 +163,11 @@ class Server(Served):
 
     def _handle(self, request: Request) -> Awaitable[Answer | Silence]:
         if request.version > BY_NAME.get(request.name, LARGEST):
-            self._name_topics(request.fields, "topic" if request.name == "Fetch" else "name")
+            self.name_topics(request.fields, "topic" if request.name == "Fetch" else "name")
         return self._faulted.handle(request)
 
-    def _name_topics(self, part: Any, key: str) -> None:
-        """Puts topics' names beside their ids, wherever these stand in a request. A topic that
-        isn't there is called by its id."""
-        if isinstance(part, list):
-            for each in cast("list[Any]", part):
-                self._name_topics(each, key)
-        elif isinstance(part, dict):
-            fields = cast("dict[str, Any]", part)
-            if "topic_id" in fields and key not in fields:
-                topic_id = fields["topic_id"]
-                fields[key] = self.partitions.name_of(topic_id) or str(topic_id)
-            for name in _WITH_TOPICS & fields.keys():
-                self._name_topics(fields[name], key)
+    def name_of_topic(self, topic_id: UUID) -> str | None:
+        return self.partitions.name_of(topic_id)
 
     async def _begin(self) -> None:
         self.nodes.addresses = self._addresses()
@@ -260,8 +250,6 @@ def _users(protocol: str, passwords: Mapping[str, str] | None, takes_tokens: boo
     return Users(passwords, takes_tokens=takes_tokens)
 
 
-_WITH_TOPICS: Final = frozenset(("topic_data", "topics", "forgotten_topics_data", "groups"))
-"""The parts of requests in which topics are named."""
 _MOVE: Final = frozenset(("InitProducerId", "EndTxn"))
 """What writes markers."""
 

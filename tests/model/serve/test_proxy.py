@@ -90,6 +90,41 @@ def test_a_pipeline_with_a_group_and_offsets() -> None:
         assert proxy.answered["TxnOffsetCommit"] > 0
 
 
+def test_topics_that_go_by_ids_are_recorded_by_name() -> None:
+    """TxnOffsetCommit 6 (KIP-1319)"""
+    lines = io.BytesIO()
+    lost = {"do": "lose_request", "on": {"request": "TxnOffsetCommit", "topic": "orders"}}
+    with between(lost, release="4.4") as (server, proxy):
+        proxy.record_in(History(lines))
+        host, _, port = proxy.bootstrap.partition(":")
+        client = Connection(host, int(port), Security())
+        about = {"transactional_id": "id", "transaction_timeout": 60_000}
+        about |= {"producer_id": -1, "producer_epoch": -1}
+        began = client.ask("InitProducerId", 4, about)
+        asked = {"topics": None, "allow_auto_topic_creation": False}
+        asked |= {"include_topic_authorized_operations": False}
+        topics = client.ask("Metadata", 12, asked)["topics"]
+        (known,) = (topic["topic_id"] for topic in topics if topic["name"] == "orders")
+        part = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+        part |= {"committed_leader_epoch": -1}
+        fields = {
+            "transactional_id": "id", "group_id": "g", "member_id": "", "group_instance_id": None,
+            "generation_id_or_member_epoch": -1, "producer_id": began["producer_id"],
+            "producer_epoch": began["producer_epoch"],
+            "topics": [{"topic_id": known, "partitions": [part]}],
+        }  # fmt: skip
+        with pytest.raises(BrokerError):
+            client.ask("TxnOffsetCommit", 6, fields)
+        client = Connection(host, int(port), Security())
+        (topic,) = client.ask("TxnOffsetCommit", 6, fields)["topics"]
+        assert (topic["topic_id"], topic["partitions"][0]["error_code"]) == (known, "NONE")
+        assert server.answered["TxnOffsetCommit"] == 1
+    recorded = [json.loads(line) for line in lines.getvalue().splitlines()]
+    told = [line for line in recorded if line["request"] == "TxnOffsetCommit"]
+    assert [(line["partition"], line["api_version"]) for line in told] == [("orders-0", 6)] * 2
+    assert [line.get("response") for line in told] == [None, {"error": "NONE"}]
+
+
 # Faults -------------------------------------------------------------------------------------------
 
 
