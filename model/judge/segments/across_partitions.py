@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ..judge import Finding as Outcome
 from .folder import Finding
 from .partition import Begun, Marker, Partition
-from .transactions import Decision, Newest, TransactionLog
+from .transactions import Decision, Newest, Owner, TransactionLog
 
 
 @dataclass
@@ -29,7 +29,7 @@ class OfProducer:
     epochs: set[int] = field(default_factory=set[int])
     newest: Newest | None = None
     ongoing: set[str] = field(default_factory=set[str])
-    owners: dict[str, Finding] = field(default_factory=dict[str, Finding])
+    owners: dict[Owner, Finding] = field(default_factory=dict[Owner, Finding])
 
     @property
     def is_known(self) -> bool:
@@ -98,9 +98,9 @@ def together(parts: Iterable[OfProducer]) -> OfProducer:
         found.decisions += part.decisions
         found.epochs |= part.epochs
         found.ongoing |= part.ongoing
-        for name, first_record in part.owners.items():  # the same one in any order of folders
-            known = found.owners.get(name, first_record)
-            found.owners[name] = min(known, first_record, key=order)
+        for owner, first_record in part.owners.items():  # the same one in any order of folders
+            known = found.owners.get(owner, first_record)
+            found.owners[owner] = min(known, first_record, key=order)
         candidates = [each for each in (found.newest, part.newest) if each is not None]
         found.newest = max(candidates, key=lambda each: each.timestamp, default=None)
     return found
@@ -133,8 +133,19 @@ def compare(of: OfProducer, scope: Scope) -> Between:
             what = f"offset {begun.offset}, {_producer(of, begun)}: no record of the transaction "
             found.findings.append(Finding(begun.file, begun.byte, f"{what}log has this epoch"))
     found.findings += _missing(of, scope)
-    found.findings += of.owners.values() if len(of.owners) > 1 else ()
+    found.findings += _twice(of.owners)
     return found
+
+
+def _twice(owners: Mapping[Owner, Finding]) -> Iterator[Finding]:
+    """The first records of a producer id that has several transactional ids, or one in several
+    partitions of the transaction log."""
+    ids, partitions = ({owner[at] for owner in owners} for at in (0, 1))
+    for (name, partition), first_record in owners.items():
+        if len(ids) > 1:
+            yield first_record
+        elif others := partitions - {partition}:
+            yield replace(first_record, what=f"{name}: {min(others)} has it as well")
 
 
 def order(finding: Finding) -> tuple[str, int, str]:

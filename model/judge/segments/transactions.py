@@ -30,6 +30,10 @@ EXHAUSTED: Final = 32766
 """From this epoch on the next producer id comes (TransactionMetadata.isEpochExhausted)."""
 
 
+Owner = tuple[str, str]
+"""A transactional id, and its partition of the transaction log."""
+
+
 @dataclass
 class Decision:
     """A transaction that was decided: by which record, at what time (ms), for which partitions;
@@ -79,8 +83,9 @@ class TransactionLog:
     decisions: list[Decision] = field(default_factory=list[Decision])
     entries: dict[str, Newest] = field(default_factory=dict[str, Newest])
     """The newest record of each transactional id that isn't forgotten."""
-    owners: dict[int, dict[str, Finding]] = field(default_factory=dict[int, dict[str, Finding]])
-    """Each producer id's transactional ids, with the first record of each: no two may have one."""
+    owners: dict[int, dict[Owner, Finding]] = field(default_factory=dict[int, dict[Owner, Finding]])
+    """Each producer id's transactional ids, with the first record of each: no two may have one, and
+    none is in two partitions."""
     initialized: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     """When each transactional id got a new epoch by InitProducerId (ms): its records in EMPTY."""
     is_whole: bool = True
@@ -174,6 +179,11 @@ class TransactionLogReader:
                 found.findings.append(Finding(log, item.byte, what))
                 found.is_whole = False
             self._skip(offset, log, item.byte)
+            if item.fields["producer_id"] != -1 or item.fields["transactional"]:
+                what = (
+                    f"the batch at offset {offset} has a producer, and coordinators write without"
+                )
+                found.findings.append(Finding(log, item.byte, what))
             if item.fields["records"] != last - offset + 1:
                 found.is_whole = False
                 what = f"records from offset {offset} on are"
@@ -199,7 +209,8 @@ class TransactionLogReader:
             return
         producer_id, epoch = fields["producer_id"], fields["producer_epoch"]
         has = f"{name}: producer {producer_id} is another transactional id's as well"
-        found.owners.setdefault(producer_id, {}).setdefault(name, Finding(log, item.byte, has))
+        owner = name, found.name
+        found.owners.setdefault(producer_id, {}).setdefault(owner, Finding(log, item.byte, has))
         found.epochs.setdefault(producer_id, set()).add(epoch)
         found.entries[name] = found.newest[producer_id] = Newest(
             name,
@@ -237,6 +248,12 @@ def _wrong(before: Newest, after: Newest, protocol: str | None) -> Iterable[str]
     same = after.producer_id == before.producer_id
     if same and after.producer_epoch < before.producer_epoch:
         yield f"epoch {after.producer_epoch} follows epoch {before.producer_epoch}"
+    if after.state != "ONGOING" and (more := {*after.partitions} - {*before.partitions}):
+        yield f"{after.state} names {min(more)}, which the record before doesn't"
+    if after.state in COMPLETED and {*after.partitions} & {*before.partitions}:
+        yield f"{after.state} has partitions: they are all done then"
+    if after.state == EMPTY and after.producer_epoch > EXHAUSTED:
+        yield f"EMPTY in epoch {after.producer_epoch}, which no client gets"
     if not same and before.producer_epoch < EXHAUSTED:
         ids = f"producer {after.producer_id} follows producer {before.producer_id}"
         yield f"{ids}, whose epoch {before.producer_epoch} isn't the last"

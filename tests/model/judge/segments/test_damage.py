@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -209,17 +210,22 @@ def _two_markers(folder: Path) -> None:
 
 
 def decided(
-    *more: tuple[str, int, int], name: str = "t", at: int = 6, forgets: bool = False
+    *more: tuple[str, int, int, *tuple[int, ...]],
+    name: str = "t",
+    at: int = 6,
+    forgets: bool = False,
 ) -> Callable[[Path], None]:
     """Puts records of a transactional id behind the first ones of the transaction log: each with
-    its state, its producer id and epoch; at last a tombstone, if it `forgets`."""
+    its state, its producer id and epoch, and partitions of orders (0 if it is ongoing); at last a
+    tombstone, if it `forgets`."""
 
     def damage(folder: Path) -> None:
         path = log_of(folder, DECISIONS)
         kept = batches(path)[:at]
-        for state, producer_id, epoch in more:
+        for state, producer_id, epoch, *parts in more:
+            parts = parts or [0] * (state == "ONGOING")
             value = encode_as_coordinator(
-                state=state, partitions=[("orders", 0)] * (state == "ONGOING"),
+                state=state, partitions=[("orders", part) for part in parts],
                 producer_id=producer_id, producer_epoch=epoch, timeout_ms=60_000,
                 last_update_ms=0, start_ms=0,
             )  # fmt: skip
@@ -231,6 +237,16 @@ def decided(
         write(path, kept)
 
     return damage
+
+
+def _decisions_twice(folder: Path) -> None:
+    shutil.copytree(folder / DECISIONS, folder / "__transaction_state-7")
+
+
+def _decided_by_a_producer(folder: Path) -> None:
+    path = log_of(folder, DECISIONS)
+    first, *others = batches(path)
+    write(path, [replace(first, producer_id=PID, producer_epoch=0, base_sequence=0), *others])
 
 
 def _decisions_gone(folder: Path) -> None:
@@ -274,6 +290,25 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], int, str]] = {
     "two markers in a batch": (_two_markers, 12, "a marker is the one record of a batch"),
     "an id that expires in a transaction": (
         decided(("ONGOING", PID, 2), forgets=True), 12, "t: a tombstone may not follow ONGOING",
+    ),
+    "a decision for more": (
+        decided(("ONGOING", PID, 2), ("PREPARE_COMMIT", PID, 3, 0, 1)),
+        12, "t: PREPARE_COMMIT names orders-1, which the record before doesn't",
+    ),
+    "an end with partitions": (
+        decided(
+            ("ONGOING", PID, 2), ("PREPARE_COMMIT", PID, 3, 0), ("COMPLETE_COMMIT", PID, 3, 0)
+        ),
+        12, "t: COMPLETE_COMMIT has partitions: they are all done then",
+    ),
+    "the largest epoch": (
+        decided(("EMPTY", PID, 32_767)), 12, "t: EMPTY in epoch 32767, which no client gets",
+    ),
+    "a producer's batch among decisions": (
+        _decided_by_a_producer, 12, "the batch at offset 0 has a producer",
+    ),
+    "an id in two partitions": (
+        _decisions_twice, 12, "t: __transaction_state-7 has it as well",
     ),
     "a producer of two ids": (
         decided(("EMPTY", PID, 0), name="u"), 12,
@@ -600,8 +635,9 @@ def test_a_marker_that_ends_nothing_is_counted(tmp_path: Path) -> None:
     """A partition that was added and never written to gets one: no contradiction."""
     broker = Broker(tmp_path)
     broker.aborted()
-    for state in ("ONGOING", "PREPARE_COMMIT", "COMPLETE_COMMIT"):
+    for state in ("ONGOING", "PREPARE_COMMIT"):
         broker.transactions.state("t", state, 1, "orders-0")
+    broker.transactions.state("t", "COMPLETE_COMMIT", 1)
     broker.orders.marker(1, "COMMIT")
     broker.judge()
     (tmp_path / ORDERS / f"{0:020}.txnindex").write_bytes(
