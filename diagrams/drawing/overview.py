@@ -169,7 +169,15 @@ class _Overview:
         when = self.when(arrow)
         of = {**arrow.faults, **arrow.names}
         texts = [*named(arrow.names, arrow.faults), *([when] if when else [])]
-        return [(text, frozenset(of.get(text.rstrip(","), arrow.releases))) for text in texts]
+        return [
+            (self.titled(text), frozenset(of.get(text.rstrip(","), arrow.releases)))
+            for text in texts
+        ]
+
+    def titled(self, text: str) -> str:
+        """A line with Kafka's name of its event."""
+        event = text.rstrip(",")
+        return self.diagram.titles.get(event, event) + text[len(event) :]
 
     def graph(self) -> Graph:
         """The arrows and states to draw."""

@@ -9,12 +9,21 @@ with it. A row that puts such a state in force is then known to follow the row t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby, product
 from typing import TypeAlias
 
-from ...language import DeclarationError, Enum, Expression, Machine, Optional, System, Table
+from ...language import (
+    DeclarationError,
+    Enum,
+    Expression,
+    Machine,
+    Message,
+    Optional,
+    System,
+    Table,
+)
 from ...language.machines import FieldInfo
 from ...language.types import Value, initial_value
 from ..facts import Facts, Values, aftermath, faults, happening, possible, taken
@@ -86,7 +95,8 @@ class Place:
 @dataclass(frozen=True)
 class StateDiagram:
     """The states that a machine can be in and its transitions, over `releases`; `faults` are the
-    events that a budget bounds, `aftermath` those that happen only after a fault."""
+    events that a budget bounds, `aftermath` those that happen only after a fault. `titles` are
+    Kafka's names of messages, where ours are others."""
 
     machine: str
     releases: tuple[str, ...]
@@ -95,6 +105,7 @@ class StateDiagram:
     place: Place
     faults: frozenset[str] = frozenset()
     aftermath: frozenset[str] = frozenset()
+    titles: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
 
     def graph(self, *, all_rows: bool = False, event: str | None = None) -> Graph:
         """As nodes and edges, with every row, or those of an event and its consequences; rows that
@@ -191,9 +202,10 @@ def state_diagram(
     shown = tuple(releases or system.protocols.releases)
     search = _Search(system, machine, shown)
     states, transitions = tuple(search.states()), tuple(search.transitions())
-    return StateDiagram(
-        machine.name, shown, states, transitions, search.place, faults(system), aftermath(system)
-    )
+    messages = (table.on for table in system.tables if isinstance(table.on, Message))
+    titles = {message.name: message.title for message in messages if message.title}
+    bounded = faults(system), aftermath(system)
+    return StateDiagram(machine.name, shown, states, transitions, search.place, *bounded, titles)
 
 
 class _Search:

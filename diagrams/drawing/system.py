@@ -59,7 +59,11 @@ def system_graph(
             *ends,
             tuple(
                 _together(
-                    (message.name, "" if every else _travel(system, message), _when(some, shown))
+                    (
+                        message.title or message.name,
+                        "" if every else _travel(system, message),
+                        _when(some, shown),
+                    )
                     for message, some in messages.items()
                 )
             ),

@@ -57,6 +57,11 @@ def arrows(graph: Graph) -> dict[tuple[str, str], tuple[str, ...]]:
     return {(edge.tail, edge.head): edge.lines for edge in graph.edges}
 
 
+def test_drawings_have_kafkas_names_of_messages() -> None:
+    assert "diagrams/system-transactions.svg" in DRAWN
+    assert [name for name in DRAWN if b"AddPartitionsByLeader" in generated()[name]] == []
+
+
 def test_an_arrow_names_who_asked_and_not_who_wrote() -> None:
     assert arrows(lined_up()) == {
         ("IDLE", "OPEN"): ("open",),

@@ -61,11 +61,11 @@ def test_messages_of_some_releases_are_marked() -> None:
     assert sent["partition", "transaction"] == (
         "WriteTxnMarkersResponse",
         "from 3.6:",
-        "  AddPartitionsByLeader",
+        "  AddPartitionsToTxn v4",
     )
     assert sent["producer", "transaction"][-2:] == ("until 3.9:", "  AddPartitionsToTxn")
     old = system_graph(shipped("transactions"), ["2.5"])
-    assert not any("AddPartitionsByLeader" in line for e in old.edges for line in e.lines)
+    assert not any("AddPartitionsToTxn v4" in line for e in old.edges for line in e.lines)
 
 
 def test_what_each_message_may_meet_stands_below_the_drawing() -> None:
