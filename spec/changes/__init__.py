@@ -64,6 +64,13 @@ def _offset_removal() -> System:
 
 
 @cache
+def _redpanda_offset_removal() -> System:
+    from .redpanda import expired_offsets
+
+    return _offset_removal() + expired_offsets
+
+
+@cache
 def _replay() -> System:
     from .replay import replayed
 
@@ -177,6 +184,7 @@ VARIED: dict[str, Callable[[], System]] = {
     "transactions+leaderless": _leaderless,
     "group-offsets+redpanda": _redpanda_group_offsets,
     "group-offsets+removal": _offset_removal,
+    "group-offsets+removal+redpanda": _redpanda_offset_removal,
     "transactions+replay": _replay,
     "transactions+upgrade": _upgrade,
     "transactions+replication": _replication,

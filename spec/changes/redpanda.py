@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from ...language import Change, Machine, Row, Table, any_of, event, if_, set_of, some
+import dataclasses
+
+from ...language import (
+    Bool,
+    Change,
+    Machine,
+    Row,
+    Set,
+    Table,
+    all_of,
+    any_of,
+    event,
+    if_,
+    set_of,
+    size,
+    some,
+    variable,
+)
 from ..coordinator.entry import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -21,12 +38,15 @@ from ..coordinator.failover import failover
 from ..coordinator.log import logged_partitions
 from ..coordinator.markers import marker_connection
 from ..groups import offset_metadata
-from ..groups.state import committed
+from ..groups.coordinator_load import is_loaded, is_reading
+from ..groups.log import RECORDS, log, replicated, store
+from ..groups.state import committed, group
 from ..groups.state import pending as pending_offsets
 from ..leader.isolation import log_entry
 from ..leader.state import UNKNOWN, Kind, producers
 from ..messages import (
     NO_EPOCH,
+    OFFSET,
     PRODUCER_ID,
     EndTxn,
     EndTxnResponse,
@@ -38,8 +58,16 @@ from ..messages import (
     connection,
     partition,
 )
+from . import offset_removal
+from .offset_removal import replay_tombstone
 from .rules import rule
 
+staged_kept = rule(
+    "staged_kept",
+    "The sweep leaves an offset alone while a transaction has one of its partition staged. Before, "
+    "it took the offset out of memory, and wrote its tombstone later.",
+    "redpanda-data/redpanda pull request 31483, CORE-16998",
+)
 begin_logged = rule(
     "begin_logged",
     "A transaction's begin is in the coordinator's log. Before, only in its memory.",
@@ -272,4 +300,75 @@ group_offsets = (
             source="redpanda-data/redpanda pull request 31483, CORE-17000",
         ),
     )
+)
+
+# The sweep of expired offsets ---------------------------------------------------------------------
+
+sweep = Machine("sweep", doc="What the coordinator has swept out of its memory alone.")
+swept = sweep.field("swept", Bool(), doc="An expired offset whose tombstone isn't in the log yet.")
+late = sweep.field("late", Set(OFFSET), doc="Tombstones of what was swept.")
+write_tombstone = event("tombstone of a swept offset")
+tombstone_written = Table(
+    store,
+    on=write_tombstone,
+    others=(group, sweep, offset_removal.removal),
+    when=swept & is_loaded & ~offset_removal.is_pending & (size(log) < RECORDS),
+    doc="It comes behind the marker of a transaction that had an offset staged.",
+    rows=(
+        Row(
+            "append-late",
+            "The tombstone is in the log, whatever came in between",
+            set={
+                log: offset_removal.with_tombstone,
+                offset_removal.tombstones: offset_removal.tombstones | set_of(size(log)),
+                late: late | set_of(size(log)),
+                swept: False,
+            },
+            source="redpanda-data/redpanda pull request 31483, CORE-16998",
+        ),
+    ),
+)
+place = variable("o", OFFSET)
+is_swept_to_the_end = ~swept & all_of(place, place.is_in(late).implies(place.is_in(replicated)))
+expired_offsets = (
+    Change(
+        "redpanda",
+        "The group's coordinator is Redpanda's.",
+        machines=(sweep,),
+        tables=(tombstone_written,),
+        features=(staged_kept,),
+        properties=(
+            dataclasses.replace(
+                offset_removal.memory_is_replay,
+                expression=is_swept_to_the_end.implies(offset_removal.memory_is_replay.expression),
+            ),
+        ),
+    )
+    .without_properties("MemoryIsReplay")
+    .table("offsets.group metadata cleaned up")
+    .before(
+        "pending-offset",
+        Row(
+            "sweep",
+            "The old offset leaves memory, though a transaction has one staged",
+            when=offset_removal.is_pending & ~swept,
+            set={committed: None, swept: True},
+            during=~staged_kept,
+            source="redpanda-data/redpanda pull request 31483, CORE-16998",
+        ),
+    )
+    .table("group.tombstone replayed")
+    .before(
+        "removed",
+        Row(
+            "swept-before",
+            "The coordinator has swept the offset before",
+            when=~is_reading & replay_tombstone.appended.is_in(late),
+            set={replicated: replicated | set_of(replay_tombstone.appended)},
+            during=~staged_kept,
+            source="redpanda-data/redpanda pull request 31483, CORE-16998",
+        ),
+    )
+    .table("offsets.group coordinator failover")
+    .also(set={swept: False, late: set_of()})
 )

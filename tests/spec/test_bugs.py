@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from epochfence.checker.check import check
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import DeclarationError, Instance
 from epochfence.spec.bugs import BUGS, Bug, bug_of
 from epochfence.spec.changes import VARIED
 from epochfence.spec.releases.features import RELEASED
-from epochfence.spec.systems import shipped
 from epochfence.tests.cli.test_cli import epochfence
 from epochfence.tests.driver import recorded
 from epochfence.tests.spec.bugs_page import PAGE, line_of
@@ -85,7 +85,7 @@ def test_an_unknown_bug_lists_what_there_is() -> None:
 def test_every_rule_of_a_variant_is_a_bugs() -> None:
     products = {bug.system for bug in BUGS}
     for name, varied in ((name, made) for name, made in VARIED.items() if name in products):
-        plain = shipped(name.partition("+")[0]).protocols.infos
+        plain = load_system(name.rpartition("+")[0]).protocols.infos
         proposals = {info.name for info in varied().protocols.infos if info.since is None}
         own = {info.name for info in varied().protocols.infos} - {info.name for info in plain}
         own -= proposals
