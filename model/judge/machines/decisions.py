@@ -65,6 +65,8 @@ class Decisions:
         takes_two = "transaction_version_2" in features and "single_fence_bump" not in features
         self._bumps = range(1, 2 + takes_two) if "timeout_bumps_epoch" in features else range(1)
         """So many epochs after the client's may the marker of an abort by time have."""
+        self._marks_next = "transaction_version_2" in features
+        """Whether a marker may have the epoch after that of its EndTxn."""
         unchanged = harmless(tables.DRIVEN)
         self._ids: dict[int, _Id | None] = {}  # by producer ids; None: of more than one
         for name, operations in ids.items():
@@ -78,6 +80,7 @@ class Decisions:
         self._from: dict[tuple[int, int, str], float] = {}
         self._added: dict[Epoch, list[_Added]] = {}
         self._later: dict[int, _Earliest] = {}
+        self._before: dict[tuple[int, str], tuple[list[int], list[float]]] = {}
         self._adding: dict[str, list[Epoch]] | None = None
 
     def at(self, partition: str) -> AtPartition:
@@ -95,16 +98,35 @@ class Decisions:
             return 0
         about = producer_id, epoch, result
         if about not in self._from:
-            # version 2 marks with the epoch after the client's
             asked = [*one.ends.get((producer_id, epoch), ())]
-            asked += one.ends.get((producer_id, epoch - 1), ())
+            if self._marks_next:
+                asked += one.ends.get((producer_id, epoch - 1), ())
             found = [o.start for o in asked if o.fields["result"] == result]
             if result == "ABORT":
                 found += (o.start for o in one.inits if _may_fence(o, producer_id, epoch))
                 ended = (epoch - bumps for bumps in self._bumps)
                 found += (self._times_out(one, (producer_id, e)) for e in ended)
-            self._from[about] = min(found, default=NEVER)
+            self._from[about] = max(
+                min(found, default=NEVER), self._still_before(one, producer_id, epoch, result)
+            )
         return self._from[about]
+
+    def _still_before(self, one: _Id, producer_id: int, epoch: int, result: str) -> float:
+        """The latest start of a request that was taken in an earlier epoch: the decision comes
+        later. An EndTxn of the same result may be the one that decides, or its retry."""
+        if (producer_id, result) not in self._before:
+            found = sorted(
+                (held[1], o.start)
+                for those in (one.added, one.ends)
+                for held, operations in those.items()
+                if held[0] == producer_id
+                for o in operations
+                if _error(o) == "NONE" and o.fields.get("result") != result
+            )
+            latest = [*accumulate((start for _, start in found), max, initial=-NEVER)]
+            self._before[producer_id, result] = [epoch for epoch, _ in found], latest
+        epochs, latest = self._before[producer_id, result]
+        return latest[bisect_left(epochs, epoch)]
 
     def later_from(self, producer_id: int, epoch: int) -> float:
         """The earliest time at which a client may have got a later epoch of a producer id."""

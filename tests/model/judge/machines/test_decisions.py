@@ -40,3 +40,23 @@ def test_an_abort_by_time_has_a_later_epoch_than_its_client(release: str, may_be
     about = Decisions({"b": [init, ended(0, 10)]}, release).at("p-0")
     assert about.may_mark(1, 0, 20, ("ABORT",)) is may_be
     assert about.may_mark(1, 1, 20, ("ABORT",))
+
+
+@pytest.mark.parametrize("release", ["2.5", "3.6", "4.4"])
+def test_an_abort_by_time_comes_after_what_the_earlier_epoch_was_allowed(release: str) -> None:
+    began = {"error": "NONE", "producer_id": 1, "producer_epoch": 0}
+    init = Operation("InitProducerId", {"transaction_timeout_ms": 5}, 0, 1, began)
+    about = Decisions({"b": [init, ended(0, 900)]}, release).at("p-0")
+    assert not about.may_mark(1, 1, 800, ("ABORT",))
+    assert about.may_mark(1, 1, 950, ("ABORT",))
+    about = Decisions({"b": [init, ended(0, 900, "INVALID_PRODUCER_EPOCH")]}, release).at("p-0")
+    assert about.may_mark(1, 1, 800, ("ABORT",))
+
+
+@pytest.mark.parametrize(("release", "may_be"), [("3.9", False), ("4.0.0", True), ("4.4", True)])
+def test_only_version_2_marks_with_the_next_epoch(release: str, may_be: bool) -> None:
+    began = {"error": "NONE", "producer_id": 1, "producer_epoch": 0}
+    init = Operation("InitProducerId", {"transaction_timeout_ms": 5_000}, 0, 1, began)
+    about = Decisions({"b": [init, ended(0, 10)]}, release).at("p-0")
+    assert about.may_mark(1, 0, 20, ("COMMIT",))
+    assert about.may_mark(1, 1, 20, ("COMMIT",)) is may_be
