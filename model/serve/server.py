@@ -28,6 +28,7 @@ from .handlers.logs import LogApis
 from .handlers.metadata import MetadataApis, Nodes
 from .handlers.offsets import OffsetApis
 from .handlers.partitions import Partitions
+from .handlers.replicas import ReplicaApis
 from .handlers.transactions import TransactionApis
 from .settings import Settings
 from .users import ANONYMOUS, VERSIONS, Users
@@ -112,6 +113,7 @@ class Server(Served):
         self.metadata = MetadataApis(
             self.nodes, self.partitions, self.settings, self.offsets.delete_topic
         )
+        self.replicas = ReplicaApis(self.cluster, self.nodes, self.partitions)
         self.configs = ConfigApis(self.cluster, self.partitions, self.settings)
         self.transactions = TransactionApis(self.cluster, self.nodes, self.partitions)
         self._answers: dict[str, Callable[[Request], Any]] = {
@@ -122,6 +124,7 @@ class Server(Served):
             **self.consumer_groups.answers,
             **self.offsets.answers,
             **self.configs.answers,
+            **self.replicas.answers,
         }
         offers = offered(self.cluster.protocol)
         if self.users is not None:

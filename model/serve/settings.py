@@ -135,7 +135,7 @@ BROKER: Final[Mapping[str, Setting]] = {
     "socket.request.max.bytes": Setting("int", "104857600", least=1),
 }
 """The settings of brokers that a served cluster heeds."""
-_FROM_BROKER: Final = {
+BROKERS_NAME: Final = {
     "retention.bytes": "log.retention.bytes",
     "retention.ms": "log.retention.ms",
     "segment.bytes": "log.segment.bytes",
@@ -143,7 +143,27 @@ _FROM_BROKER: Final = {
     "message.timestamp.type": "log.message.timestamp.type",
     "min.insync.replicas": "min.insync.replicas",
 }
-"""The settings of a broker that are the defaults of topics."""
+"""The settings of a broker that are the defaults of topics, by the names that topics have."""
+ABOUT: Final[Mapping[str, str]] = {
+    "auto.create.topics.enable": "Whether a topic is made because a client names it.",
+    "connections.max.idle.ms": "A connection is closed that was idle for so long.",
+    "default.replication.factor": "The number of replicas of a topic by default.",
+    "group.max.session.timeout.ms": "The longest session timeout of a member.",
+    "group.min.session.timeout.ms": "The shortest session timeout of a member.",
+    "log.retention.bytes": "A partition keeps no segments beyond this size; -1: it keeps all.",
+    "log.retention.check.interval.ms": "How often records are looked for that are too old.",
+    "log.retention.ms": "Records that are older are deleted; -1: none is.",
+    "log.segment.bytes": "The size of a segment.",
+    "log.message.timestamp.type": "Whether a record has the time of the client or of the log.",
+    "max.connections": "The most connections; the one that was idle for longest makes room.",
+    "message.max.bytes": "The largest batch.",
+    "min.insync.replicas": "With fewer replicas in sync, acks=all is refused.",
+    "num.partitions": "The number of partitions of a topic by default.",
+    "offset.metadata.max.bytes": "The longest text beside a committed offset.",
+    "queued.max.request.bytes": "The most bytes of all requests and answers on their way.",
+    "socket.request.max.bytes": "The largest request.",
+}
+"""The documentation of the settings of brokers."""
 
 
 def topic_settings(release: str) -> dict[str, Setting]:
@@ -185,7 +205,7 @@ class Settings:
 
     def default(self, name: str) -> str:
         """The value of a topic's setting where the topic has none of its own."""
-        above = _FROM_BROKER.get(name)
+        above = BROKERS_NAME.get(name)
         return self.of_topics[name].default if above is None else self.broker(above)
 
     def topic(self, topic: str, name: str) -> str:
@@ -196,7 +216,7 @@ class Settings:
         """Where the value of a topic's setting is from."""
         if name in self._topics.get(topic, {}):
             return OF_TOPIC
-        return OF_BROKER if _FROM_BROKER.get(name) in self.given else DEFAULT
+        return OF_BROKER if BROKERS_NAME.get(name) in self.given else DEFAULT
 
     def time_limits(self, topic: str) -> tuple[int, int] | None:
         """How long (ms) before and after the broker's clock a record's timestamp may be; None if

@@ -1,5 +1,6 @@
 """The clients' own tests on a served cluster: renews their results in docs/clients.md.
 
+`python tests/clients/suites.py sarama` takes this suite, and leaves the results of the others.
 `--test NAME` takes one test, prints its output, and writes no page. Modules of Go come with their
 tests. Those that need brokers run, each in a process of its own; one that fails runs on Kafka's own
 broker, too. sarama's reach their brokers through toxiproxy. Needs Go.
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import textwrap
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -131,7 +133,7 @@ def _ask(place: str, proxy: Mapping[str, str]) -> None:
     while True:
         try:
             urllib.request.urlopen(f"http://{place}/proxies", body).close()
-        except ConnectionError:
+        except urllib.error.URLError:
             if time.monotonic() > until:
                 raise
             time.sleep(0.1)
@@ -215,6 +217,11 @@ def outcome(
     return ("skip" if f"--- SKIP: {test} " in told else "pass"), told
 
 
+def block(suite: Suite) -> str:
+    """The name of the page's block with the results of a suite."""
+    return f"{suite.name}'s tests"
+
+
 def results(suite: Suite, found: Mapping[str, Outcome]) -> list[str]:
     """A suite's lines on the page: the tests that pass, those that skip themselves, and those that
     fail with the party at fault."""
@@ -243,10 +250,16 @@ def _reason(suite: Suite, test: str) -> str:
 def main() -> int:
     """Runs the suites, and renews their results."""
     parser = argparse.ArgumentParser(description="Runs the clients' own tests.")
+    names = [suite.name for suite in SUITES]
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"one of {', '.join(names)}")
     parser.add_argument("--test", help="only this one; prints its output, and writes no page")
     given = parser.parse_args()
-    code, lines = 0, list[str]()
+    if unknown := set(given.suites) - set(names):
+        parser.error(f"{', '.join(sorted(unknown))}: choose from {', '.join(names)}")
+    code = 0
     for suite in SUITES:
+        if given.suites and suite.name not in given.suites:
+            continue
         try:
             program, package = built(suite)
         except UnavailableError as error:
@@ -264,9 +277,8 @@ def main() -> int:
                 found[test] = Outcome("fails", outcome(program, package, test, environment)[0])
                 print(f"{suite.name} {test} on Kafka: {found[test].on_kafka}", flush=True)
         code = code or int(any((suite.name, test) not in FAULTS for test in failed))
-        lines += results(suite, found)
-    if not given.test:
-        record(PAGE, "suites", "\n".join(lines))
+        if not given.test:
+            record(PAGE, block(suite), "\n".join(results(suite, found)))
     return code
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ....spec.access.acls import CLUSTER_NAME
 from ...cluster import Cluster
 from ...wire.listener import Answer, Request
-from ..settings import BROKER, DEFAULT, OF_BROKER, Setting, Settings
+from ..settings import ABOUT, BROKER, BROKERS_NAME, DEFAULT, OF_BROKER, Setting, Settings
 from .partitions import Partitions
 
 _TOPIC, _BROKER = 2, 4
@@ -53,6 +53,7 @@ class ConfigApis:
         """DescribeConfigs. Of a broker, the answer has the settings that are heeded here."""
         told: list[dict[str, Any]] = []
         has_synonyms = request.fields.get("include_synonyms", False)
+        has_documentation = request.fields.get("include_documentation", False)
         for resource in request.fields["resources"]:
             error, why = self._refusal(request, resource, "DESCRIBE_CONFIGS")
             kind, name = resource["resource_type"], resource["resource_name"]
@@ -61,7 +62,7 @@ class ConfigApis:
                 wanted = resource["configuration_keys"]
                 known = self._settings.of_topics if kind == _TOPIC else BROKER
                 configs = [
-                    self._told(kind, name, key, setting, has_synonyms)
+                    self._told(kind, name, key, setting, has_synonyms, has_documentation)
                     for key, setting in known.items()
                     if not wanted or key in wanted
                 ]
@@ -72,7 +73,13 @@ class ConfigApis:
         return Answer({"results": told})
 
     def _told(
-        self, kind: int, resource: str, name: str, setting: Setting, has_synonyms: bool
+        self,
+        kind: int,
+        resource: str,
+        name: str,
+        setting: Setting,
+        has_synonyms: bool,
+        has_documentation: bool,
     ) -> dict[str, Any]:
         """A setting of a resource, as the answer has it."""
         if kind == _TOPIC:
@@ -86,6 +93,7 @@ class ConfigApis:
             "name": name, "value": value, "read_only": kind == _BROKER, "config_source": source,
             "is_default": source == DEFAULT, "is_sensitive": False, "synonyms": synonyms,
             "config_type": setting.number,
+            "documentation": ABOUT.get(BROKERS_NAME.get(name, name)) if has_documentation else None,
         }  # fmt: skip
 
     def alter(self, request: Request) -> Answer:

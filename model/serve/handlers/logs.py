@@ -103,7 +103,7 @@ class LogApis:
         )
         if not is_there:
             return _UNKNOWN
-        return None if self._nodes.leader(number) == request.node else _NOT_LEADER
+        return None if self._nodes.leader_of(name, number) == request.node else _NOT_LEADER
 
     # Produce ------------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class LogApis:
         """The error of a batch that its topic doesn't take as it is, or now; NONE if it does
         (Partition.appendRecordsToLeader, LogValidator.validateTimestamp)."""
         topic, _ = place
-        replicas = self._partitions.replicas(topic)
+        replicas = len(self._holders(*place))
         least = int(self._settings.topic(topic, "min.insync.replicas"))
         if self._knows_few:
             least = min(least, replicas)
@@ -389,11 +389,14 @@ class LogApis:
             found = [
                 {"partition_index": number, "partition_size": self._partitions.size(name, number)}
                 for number in numbers
-                if 0 <= number < count and self._nodes.leader(number) == request.node
+                if 0 <= number < count and request.node in self._holders(name, number)
             ]
             if found:
                 topics.append({"name": name, "partitions": found})
         return Answer({"results": [{"log_dir": _MEMORY, "topics": topics}]})
+
+    def _holders(self, topic: str, number: int) -> list[int]:
+        return self._nodes.replicas_of(topic, number, self._partitions.replicas(topic))
 
     def write_markers(self, request: Request) -> Answer:
         """WriteTxnMarkers, from whoever sends it."""

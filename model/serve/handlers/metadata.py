@@ -42,6 +42,10 @@ class Nodes:
     """How many replicas of a partition are in sync, at most; None: all are."""
     first: int = 0
     """The id of the first broker, which is the controller."""
+    placed: dict[tuple[str, int], list[int]] = field(
+        default_factory=dict[tuple[str, int], list[int]]
+    )
+    """The replicas of partitions that somebody has chosen, the leader first."""
 
     @property
     def ids(self) -> range:
@@ -55,6 +59,21 @@ class Nodes:
     def replicas(self, number: int, factor: int) -> list[int]:
         """The brokers with a replica of a partition, its leader first, then those in sync."""
         return [self.leader(number + other) for other in range(min(factor, self.count))]
+
+    def leader_of(self, topic: str, number: int) -> int:
+        """The broker that leads a topic's partition."""
+        placed = self.placed.get((topic, number))
+        return self.leader(number) if placed is None else placed[0]
+
+    def replicas_of(self, topic: str, number: int, factor: int) -> list[int]:
+        """The brokers with a replica of a topic's partition, in the order of `replicas`."""
+        placed = self.placed.get((topic, number))
+        return self.replicas(number, factor) if placed is None else placed
+
+    def forget(self, topic: str) -> None:
+        """A topic is gone."""
+        for place in [place for place in self.placed if place[0] == topic]:
+            del self.placed[place]
 
     def in_sync(self, replicas: int) -> int:
         """How many of so many replicas of a partition are in sync."""
@@ -199,7 +218,7 @@ class MetadataApis:
         if name == LOG_TOPIC:
             leader = self._nodes.log_leader(number)
             return leader, [leader]
-        replicas = self._nodes.replicas(number, self._partitions.replicas(name))
+        replicas = self._nodes.replicas_of(name, number, self._partitions.replicas(name))
         return replicas[0], replicas
 
     def _made(self, request: Request, name: str) -> str:
@@ -330,13 +349,19 @@ class MetadataApis:
         error = self._partitions.create(name, count, configs, only_checks=check)
         if error == "NONE" and not check:
             self._partitions.factors[name] = factor
+            self._place(name, topic.get("assignments") or (), 0)
         return error, None
+
+    def _place(self, topic: str, assigned: Iterable[Mapping[str, Any]], first: int) -> None:
+        """Partitions from `first` on have the replicas that a client has chosen."""
+        for n, each in enumerate(assigned):
+            number = each.get("partition_index", first + n)
+            self._nodes.placed[topic, number] = list(each["broker_ids"])
 
     def _is_assignment(
         self, assigned: Iterable[Mapping[str, Any]], first: int, factor: int
     ) -> bool:
-        """Whether these are replicas for partitions from `first` on. Kafka heeds which brokers they
-        are; here only the number of replicas is heeded."""
+        """Whether these are replicas for partitions from `first` on."""
         numbers = [each.get("partition_index", first + n) for n, each in enumerate(assigned)]
         lists = [each["broker_ids"] for each in assigned]
         return sorted(numbers) == list(range(first, first + len(numbers))) and all(
@@ -370,6 +395,7 @@ class MetadataApis:
             return "INVALID_REPLICA_ASSIGNMENT", None
         if not request.fields["validate_only"]:
             self._partitions.topics[name] = count
+            self._place(name, assigned or (), there)
         return "NONE", None
 
     def delete_topics(self, request: Request) -> Answer:
@@ -393,6 +419,7 @@ class MetadataApis:
                     error = self._partitions.delete(name)
                 if error == "NONE":
                     self._deleted(name)
+                    self._nodes.forget(name)
             told.append({"name": name, "topic_id": topic_id, "error_code": error})
         return Answer({"responses": told})
 
