@@ -120,12 +120,29 @@ class CantListenError(Exception):
 @dataclass(eq=False)
 class _Connection:
     """A connection, when it last did something (the loop's time), and whether a request of its own
-    is being answered. `client` is its host, with the client id behind it once it is known."""
+    is being answered. `client` is its host, with the client id behind it once it is known; `answer`
+    is the one that is being written."""
 
     writer: asyncio.StreamWriter
     last: float
     is_busy: bool = False
     client: str = ""
+    answer: bytes = b""
+
+    async def write(self) -> None:
+        """Writes the answer, piece by piece: what is written and not yet taken is there twice."""
+        size = len(self.answer)
+        self.writer.write(size.to_bytes(4) + self.answer[:SMALL])
+        await self.writer.drain()
+        for at in range(SMALL, size, SMALL):
+            self.writer.write(self.answer[at : at + SMALL])
+            await self.writer.drain()
+        self.answer = b""
+
+    def abort(self) -> None:
+        """Closes the connection at once, and lets go of the answer."""
+        self.answer = b""
+        self.writer.transport.abort()
 
 
 @dataclass
@@ -257,7 +274,7 @@ class Brokers:
             before = asyncio.get_running_loop().time() - self.limits.idle_s
             for one in self._open:
                 if one.last < before and not one.is_busy:
-                    one.writer.transport.abort()  # it may have an answer that nobody takes
+                    one.abort()  # it may have an answer that nobody takes
 
     def _close_longest_idle(self) -> None:
         """Makes room for a connection. Of connections that are busy, none is closed."""
@@ -289,14 +306,14 @@ class Brokers:
             del self._large[oldest]
             why = f"requests and answers on their way have over {self.limits.queued_bytes:,} bytes"
             self._refuse(oldest.client, why)
-            oldest.writer.transport.abort()
+            oldest.abort()
         try:
             yield
         finally:
             self._large.pop(connection, None)
 
     async def _serve(self, reader: asyncio.StreamReader, open_one: _Connection, node: int) -> None:
-        writer, loop = open_one.writer, asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         connection, self._connections = self._connections, self._connections + 1
         try:
             # a client may leave at any point
@@ -304,14 +321,17 @@ class Brokers:
                 while True:
                     size = await reader.readexactly(4)
                     open_one.last = loop.time()
-                    for answered in await self._turn(size, reader, connection, node, open_one):
-                        if answered is LOST:
+                    answers = await self._turn(size, reader, connection, node, open_one)
+                    while answers:
+                        if answers[0] is LOST:
                             return
                         open_one.is_busy, open_one.last = False, loop.time()
-                        if isinstance(answered, bytes):
-                            with self._counted(open_one, len(answered)):
-                                writer.write(len(answered).to_bytes(4) + answered)
-                                await writer.drain()
+                        answered = answers.pop(0)
+                        open_one.answer = answered if isinstance(answered, bytes) else b""
+                        del answered  # so that nobody else holds it
+                        if open_one.answer:
+                            with self._counted(open_one, len(open_one.answer)):
+                                await open_one.write()
                     open_one.is_busy, open_one.last = False, loop.time()
                     await asyncio.sleep(0)  # others have their turn if more requests are here
         except NoRequestError as error:

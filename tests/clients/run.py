@@ -17,11 +17,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from confluent_kafka import Producer
 from platformdirs import user_cache_path
 from typer.testing import CliRunner
 
@@ -86,7 +88,7 @@ CLIENTS: Final = (
         "Kafka's tools", TOOLS, "tools", ("mvn", "maven"),
         ("mvn", "--quiet", "--batch-mode", "--strict-checksums", f"-Dkafka.version={TOOLS}",
          "-DoutputDirectory=jars", "dependency:copy-dependencies"),
-        (), ("topics", "groups", "transactions", "offsets", "producer"),
+        (), ("topics", "groups", "transactions", "abort", "offsets", "producer"),
     ),
 )  # fmt: skip
 
@@ -137,8 +139,9 @@ STEPS: Final = {
         Step(_GROUPS, "--list", "{n}"),
         Step(_GROUPS, "--describe --group {n}", "{n}"),
         Step(_GROUPS, "--reset-offsets --to-earliest --group {n} --topic {n} --execute", "{n}"),
-        Step(_GROUPS, "--delete-offsets --group {n} --topic {n}", "Successful"),
         Step(_GROUPS, "--delete --group {n}", "was successful"),
+        Step(_GROUPS, "--reset-offsets --to-latest --group {n} --topic {n} --execute", "{n}"),
+        Step(_GROUPS, "--delete-offsets --group {n} --topic {n}", "Successful"),
     ),
     "transactions": (
         Step(
@@ -152,6 +155,17 @@ STEPS: Final = {
         Step("TransactionsCommand", "describe-producers --topic {n} --partition 0", "None"),
         Step("TransactionsCommand", "find-hanging --topic {n}", "Topic"),
     ),
+    "abort": (
+        Step("TransactionsCommand", "abort --topic {n} --partition 0 --start-offset 0"),
+        Step("TransactionsCommand", "describe-producers --topic {n} --partition 0", "None"),
+        Step("ConsoleProducer", "--topic {n}", "", "a\n"),
+        Step(
+            "consumer.ConsoleConsumer",
+            "--topic {n} --from-beginning --max-messages 1 --timeout-ms 20000 "
+            "--isolation-level read_committed",
+            "total of 1 messages",
+        ),
+    ),
     "offsets": (
         Step("ConsoleProducer", "--topic {n}", "", "a\nb\n"),
         Step("GetOffsetShell", "--topic {n} --time latest", "{n}:0:2"),
@@ -162,8 +176,10 @@ STEPS: Final = {
     "producer": (Step("VerifiableProducer", "--topic {n} --max-messages 5", '"acked":5'),),
 }
 """The calls of each test of Kafka's tools; {n} is a name of the test's own."""
-NOT_BEFORE: Final = {("Kafka's tools", "transactions"): "3.0"}
+NOT_BEFORE: Final = {("Kafka's tools", test): "3.0" for test in ("transactions", "abort")}
 """The first release whose brokers have the APIs that a test needs."""
+UNJUDGED: Final = frozenset(("abort",))
+"""Tests that write markers by themselves, which a history can't explain."""
 
 
 def built(client: Client) -> Path:
@@ -193,7 +209,9 @@ def outcome(client: Client, test: str, bootstrap: str, folder: Path) -> str:
         program, *options = client.call
         program = java() if program == "java" else program
         return _ran((program, *options, test, bootstrap, name), folder)
-    with tempfile.TemporaryDirectory() as made:
+    with tempfile.TemporaryDirectory() as made, ExitStack() as stack:
+        if test == "abort":
+            stack.enter_context(_open(bootstrap, name))
         file = Path(made) / "offsets.json"
         place = f'{{"topic": "{name}", "partition": 0, "offset": 1}}'
         file.write_text(f'{{"partitions": [{place}], "version": 1}}', encoding="utf-8")
@@ -207,6 +225,17 @@ def outcome(client: Client, test: str, bootstrap: str, folder: Path) -> str:
             if told != PASS:
                 return f"{step.tool} {' '.join(options)}: {told}"
     return PASS
+
+
+@contextmanager
+def _open(bootstrap: str, name: str) -> Generator[None]:
+    """A transaction with a record in a topic of its name, which stays open."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
+    producer.init_transactions(SLOWEST_S)
+    producer.begin_transaction()
+    producer.produce(name, "x", partition=0)
+    producer.flush(SLOWEST_S)
+    yield
 
 
 def _ran(command: Sequence[str], folder: Path, output: str = "", given: str = "") -> str:
@@ -231,15 +260,16 @@ def on_served(client: Client, release: str, folder: Path) -> dict[str, str]:
         file = Path(made) / "history.jsonl"
         with file.open("wb") as history, Server(release) as server:
             server.record_in(History(history))
-            found = {
-                test: outcome(client, test, server.bootstrap, folder)
-                for test in client.tests
-                if is_there(client, test, release)
-            }
+            tests = [test for test in client.tests if is_there(client, test, release)]
+            judged_ones = [test for test in tests if test not in UNJUDGED]
+            found = {test: outcome(client, test, server.bootstrap, folder) for test in judged_ones}
         judged = CliRunner().invoke(app, ["judge", str(file), "--protocol", release])
         is_empty = not file.read_text(encoding="utf-8")
         if judged.exit_code and not is_empty:
             found["judge"] = judged.output.strip().splitlines()[-1]
+    if others := [test for test in tests if test in UNJUDGED]:
+        with Server(release) as server:
+            found |= {test: outcome(client, test, server.bootstrap, folder) for test in others}
     return found
 
 

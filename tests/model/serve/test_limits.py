@@ -86,6 +86,8 @@ def test_answers_that_nobody_takes_have_limited_memory() -> None:
         eventually(lambda: bool(server.brokers.refused))
         (refusal,) = server.brokers.refused.values()
         assert "4,194,304 bytes" in refusal.reason
+        held = [len(one.answer) for one in server.brokers._open]  # pyright: ignore[reportPrivateUsage]
+        assert 0 < sum(held) <= 4 << 20
 
 
 @pytest.mark.parametrize("data", [b"\x7f\xff\0\0\0\0\0\1\xff\xff", b"\0\0"])
