@@ -53,8 +53,9 @@ classes: $(READY) ## Kafka's own classes take all local steps, by Java and Maven
 	for release in $(or $(RELEASES),3.6 3.9 4.0.1 4.3 4.4); do \
 	  $(BIN)/epochfence conform --classes $$release || exit; done
 
-clients: $(READY) ## programs of other clients on served clusters, to docs/clients.md, by Go, Node.js, Rust, Java and Maven; CLIENTS="franz-go" takes some
+clients: $(READY) ## programs of other clients and their own tests on served clusters, to docs/clients.md, by Go, Node.js, Rust, Java and Maven; CLIENTS="franz-go" takes some
 	$(BIN)/python tests/clients/run.py --kafka $(CLIENTS)
+	$(if $(CLIENTS),,$(BIN)/python tests/clients/suites.py)
 
 cluster: $(READY) ## a search on Spark in nine network namespaces, disturbed, to docs/cluster.md, by root, Linux and Java; ARGS='--run worker' is one run
 	$(BIN)/python tests/cluster/run.py $(or $(ARGS),--record)
