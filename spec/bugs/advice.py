@@ -64,6 +64,7 @@ _USES_OF_SYSTEMS: Final = {
     "idempotence": IDEMPOTENCE,
     "exactly-once": OFFSETS,
     "group-offsets": OFFSETS,
+    "checkpointed-sink": TRANSACTIONS,
     "reading": READING,
 }
 REPLICATION: Final = "replication"

@@ -47,6 +47,7 @@ DAMAGES: Final = {
     "NotForEver": Damage.MISREAD,
     "NoOpenRange": Damage.STUCK,
     "NoHangingTransaction": Damage.STUCK,
+    "OpenIsOwned": Damage.STUCK,
     "PrepareCompletes": Damage.STUCK,
     "NotFencedByItself": Damage.STOPPED,
     "AnswersOnlyAsHeard": Damage.STOPPED,

@@ -360,6 +360,28 @@ BUGS = (
         note="The next coordinator finds no offset in the log.",
     ),
     Bug(
+        "FLINK-40626",
+        "a restored job leaves an id alone that its checkpoint names: a later transaction has no "
+        "owner",
+        affected="Flink's KafkaSink with pooled ids, open in September 2026",
+        property="OpenIsOwned",
+        shown_at="4.4",
+        fixed_at="4.4",
+        fix=("superseded_aborted",),
+        constants={"pooled_ids": 2, "restores": 1},
+        takes=(
+            "open/open",
+            "checkpoint/precommit",
+            "checkpoint complete/complete",
+            "commit/committed",
+            "open/open",
+            "restore/restore",
+        ),
+        source="FLINK-40626, apache/flink-connector-kafka pull request 314",
+        system="checkpointed-sink",
+        note="The transaction ends with its timeout, or as the pool gives its id out again.",
+    ),
+    Bug(
         "kfake-1398",
         "a new instance gets its epoch while a transaction is open: the next commit commits both",
         affected="kfake, the mock of franz-go, before September 2026",

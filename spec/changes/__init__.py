@@ -162,6 +162,13 @@ def _transactional_split() -> System:
 
 
 @cache
+def _checkpointed_sink() -> System:
+    from .checkpointed_sink import system
+
+    return system
+
+
+@cache
 def _drain_order() -> System:
     from .drain_order import system
 
@@ -176,6 +183,7 @@ VARIED: dict[str, Callable[[], System]] = {
     "idempotence+below-next": _below_next,
     "calls+callbacks": _callbacks,
     "drain-order": _drain_order,
+    "checkpointed-sink": _checkpointed_sink,
     "idempotence+split": _split,
     "transactions+split": _transactional_split,
     "replication+majority": _majority,

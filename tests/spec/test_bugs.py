@@ -83,7 +83,7 @@ def test_an_unknown_bug_lists_what_there_is() -> None:
 
 
 def test_every_rule_of_a_variant_is_a_bugs() -> None:
-    products = {bug.system for bug in BUGS}
+    products = {bug.system for bug in BUGS if "+" in bug.system}
     for name, varied in ((name, made) for name, made in VARIED.items() if name in products):
         plain = load_system(name.rpartition("+")[0]).protocols.infos
         proposals = {info.name for info in varied().protocols.infos if info.since is None}
