@@ -46,6 +46,34 @@ def test_a_property_breaks_without_a_watched_rule(item: Watched) -> None:
     assert found == ["holds", "broken"]
 
 
+@pytest.mark.long
+@pytest.mark.slow(4)
+@pytest.mark.parametrize(
+    ("feature", "release", "constants"),
+    [
+        ("marker_is_use", "2.4", {"producer_expiries": 1, "faults": 2, "transactions": 1}),
+        ("strict_end_txn_epoch", "2.6", {"faults": 2, "transactions": 1}),
+        ("empty_marker_ends_nothing", "2.8", {"producers": 1, "faults": 2}),
+    ],
+)
+def test_no_run_of_two_faults_tells_whether_a_rule_is_there(
+    feature: str, release: str, constants: dict[str, int]
+) -> None:
+    """That no run is reached, or no state is another, is more than that no property breaks."""
+    system = load_system("transactions")
+    found: list[tuple[int, int]] = []
+    for switched in ((), (feature,)):
+        instance = instantiate(
+            system, release, constants, bounds="small", switch_off=switched,
+            properties=["ReservedEpoch"],
+        )  # fmt: skip
+        options = Options(threads=2, deadlock=False, brief=True, slicing=False)
+        result = check(instance, options).as_json()
+        found.append((result["states"], result["transitions"]))
+    assert found[0] == found[1]
+    assert min(found[0]) > 100_000
+
+
 def test_each_says_truly_whether_a_system_has_its_rows() -> None:
     there = {name for each in (*SHIPPED, *VARIED) for name in load_system(each).feature_names}
     for group in UNWATCHED:
