@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager, redirect_stdout
 from itertools import pairwise
 from textwrap import fill
 from typing import Any, Final, Literal
@@ -49,6 +51,21 @@ def indented(text: str, columns: int, width: int, *, hanging: int = 0) -> str:
     columns from the second line on."""
     first = " " * columns
     return escape(fill(text, width, initial_indent=first, subsequent_indent=first + " " * hanging))
+
+
+@contextmanager
+def within_columns() -> Generator[None]:
+    """What is printed meanwhile, in lines of COLUMNS if it is set; their indent is kept."""
+    columns = os.environ.get("COLUMNS", "")
+    if not (columns.isdecimal() and int(columns) > 0):
+        yield
+        return
+    width = max(NARROWEST, int(columns))
+    with redirect_stdout(io.StringIO()) as printed:
+        yield
+    for line in printed.getvalue().splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        print(fill(line, width, subsequent_indent=f"{indent}  ", break_long_words=False))
 
 
 def beside() -> Console:

@@ -19,7 +19,7 @@ from ...language import DeclarationError
 from ...language.declaration.arguments import one_of, question
 from ..exits import USAGE, announce_wait, fail, needing, write_json
 from ..options import EngineOptions, Json, JsonLines, Protocol
-from ..screen import beside, screen
+from ..screen import beside, screen, within_columns
 
 if TYPE_CHECKING:
     from ...model.judge.operations import Settings
@@ -279,10 +279,12 @@ def judge(
             print(f"epochfence: {other}: skipped: its name isn't *.jsonl", file=sys.stderr)
         for file in files:
             announce_wait(file)
-        if asked.application:
-            code, data = print_anomalies(files)
-        else:
-            code, data = print_judgements(files, asked.settings, asked.limit or LIMIT, asked.runs)
+        with within_columns():
+            code, data = (
+                print_anomalies(files)
+                if asked.application
+                else print_judgements(files, asked.settings, asked.limit or LIMIT, asked.runs)
+            )
     except OSError as error:
         fail(f"can't read {error.filename}: {error.strerror}")
     except (BadLineError, NoHistoryError, DeclarationError, ModelError) as error:
@@ -307,8 +309,9 @@ def judge_files(directories: list[Path], asked: JudgeOptions, output: Output | N
         fail(f"can't read {error.filename}: {error.strerror}")
     except DeclarationError as error:
         fail(error)
-    for line in lines(found):
-        print(line)
+    with within_columns():
+        for line in lines(found):
+            print(line)
     write_json(output, found.as_json())
     raise typer.Exit(found.outcome.exit_code)
 

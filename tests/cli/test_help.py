@@ -15,7 +15,7 @@ import pytest
 from epochfence.cli import completion
 from epochfence.cli.commands import NAMES
 from epochfence.cli.examples import EXAMPLES
-from epochfence.cli.screen import beside, screen
+from epochfence.cli.screen import beside, screen, within_columns
 from epochfence.tests.cli.test_cli import ROOT, Ended, epochfence
 from epochfence.tests.documentation import PAGES, commands
 
@@ -165,3 +165,16 @@ def test_piped_output_is_as_wide_as_the_variable_says(
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     assert screen().width == width
+
+
+def test_lines_of_a_verdict_are_as_wide_as_the_variable_says(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = f"  {'word ' * 30}end"
+    for columns, widest in (("", len(line)), ("70", 70)):
+        monkeypatch.setenv("COLUMNS", columns)
+        with within_columns():
+            print(line)
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) in range(widest - 4, widest + 1)
+        assert all(each.startswith("    " if at else "  w") for at, each in enumerate(lines))
