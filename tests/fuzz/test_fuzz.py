@@ -117,7 +117,7 @@ def test_a_reader_whose_time_grows_faster_than_its_input_is_noticed(
     assert (ended.error == "") if seen is None else (seen in ended.error)
 
 
-@pytest.mark.parametrize("kind", ["names", "names of an application", "names of a trace"])
+@pytest.mark.parametrize("kind", [kind for kind in sizes.KINDS if kind.startswith("names")])
 def test_a_name_that_occurs_twice_among_many_is_found_in_linear_time(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
