@@ -9,6 +9,7 @@ from epochfence.checker.named_systems import load_system
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import instantiate
 from epochfence.language.instances.instance import ending_anywhere
+from epochfence.spec.bugs import bug_of
 from epochfence.spec.bugs.bug import transactions
 
 ONE_ROTATION = {
@@ -54,6 +55,19 @@ def length(result: Result) -> int:
 def test_the_offsets_of_a_group(release: str, on: tuple[str, ...], steps: int) -> None:
     constants = {"offset_records": 3, "refusals": 0, "group_failovers": 1}
     assert length(run("group-offsets", release, constants, on)) == steps
+
+
+@pytest.mark.slow(1)
+def test_an_offset_that_is_pending_while_the_coordinator_is_asked() -> None:
+    """KAFKA-15784: `exactly-once` has that coordinator, and its property is OffsetsFromLog."""
+    bug = bug_of("KAFKA-15784")
+    for off, steps in ((bug.fix, 13), ((), 0)):
+        instance = instantiate(
+            bug.declared, bug.fixed_at, bug.constants, switch_off=off,
+            switch_on=("offsets_in_place_first",),  # KAFKA-17507
+            properties=["OffsetsFromLog"],
+        )  # fmt: skip
+        assert length(check(ending_anywhere(instance))) == steps
 
 
 @pytest.mark.parametrize(
