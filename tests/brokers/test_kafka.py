@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -44,3 +46,21 @@ def test_without_maven_one_line_says_what_to_do(
         UnavailableError, match=r"brokers need mvn: install it \(.*apt install maven\)"
     ):
         bring("4.4.0")
+
+
+def test_another_process_may_bring_the_same_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def both_bring(command: Sequence[object], **_: object) -> subprocess.CompletedProcess[str]:
+        (option,) = (str(part) for part in command if str(part).startswith("-DoutputDirectory="))
+        for folder in (Path(option.partition("=")[2]), folder_of("2.5.1")):
+            folder.mkdir(parents=True)
+            (folder / "kafka.jar").touch()
+        return subprocess.CompletedProcess([], 0, "", "")
+
+    monkeypatch.setattr(kafka, "user_cache_path", lambda _: tmp_path)
+    monkeypatch.setattr(kafka, "needed", lambda *_: "mvn")
+    monkeypatch.setattr(subprocess, "run", both_bring)
+    folder = bring("2.5.1", checks=False)
+    assert [each.name for each in folder.iterdir()] == ["kafka.jar"]
+    assert [*folder.parent.iterdir()] == [folder]
