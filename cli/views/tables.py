@@ -53,7 +53,7 @@ def list_(
         return
     try:
         for each in SHIPPED if name is None else (name,):
-            describe(shipped(each), console)
+            describe(load_system(each), console)
     except DeclarationError as error:
         fail(error)
 

@@ -381,6 +381,7 @@ def test_list_prints_a_line_for_each_system() -> None:
     names = [line.partition(" ")[0] for line in epochfence("list").out.splitlines()]
     assert set(SHIPPED) <= set(names)
     assert epochfence("list", "--all").out.count("Protocols: ") == len(SHIPPED)
+    assert "max_request_size" in epochfence("list", "drain-order").out
     wrong = epochfence("list", "transaction")
     assert (wrong.code, wrong.err.count("\n")) == (2, 1)
 
