@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from epochfence.model.conformance.findings.reproductions import REPRODUCTIONS
 from epochfence.model.conformance.findings.started import started
-from epochfence.model.conformance.kafka.broker import SECOND, Broker
+from epochfence.model.conformance.kafka.broker import Broker
 from epochfence.model.doctor.diagnosis import Case, Diagnosis
 from epochfence.model.doctor.evidence import Verdict
 from epochfence.model.wire.connection import Connection, Security
@@ -67,7 +67,7 @@ def causes(found: Diagnosis) -> list[str]:
 def test_a_transaction_log_without_a_leader(broker: Broker, tmp_path: Path) -> None:
     """Its coordinator is gone, and the partition that it led has no other replica."""
     with two(broker.release, tmp_path) as (first, second):
-        producer = in_transactions(first.bootstrap, coordinated_by(first.bootstrap, SECOND))
+        producer = in_transactions(first.bootstrap, coordinated_by(first.bootstrap, second.id))
         producer.begin_transaction()
         producer.produce("orders", "A")
         assert producer.flush(TIMEOUT_S) == 0
