@@ -32,6 +32,8 @@ REQUIREMENTS = ROOT / "requirements" / "all.txt"
 RECORD = Path(__file__).with_name("audit.json")
 PAGE = ROOT / "docs" / "dependencies.md"
 BEGIN, END = "<!-- licences -->\n", "<!-- end of licences -->"
+OF_PAGE = {"python_version": "3.11", "python_full_version": "3.11.14"}
+"""The Python whose packages the page has, whichever runs this."""
 WITHIN = "15"  # seconds for the database to take a connection
 UNKNOWN = 20
 LONGEST = 60  # characters of a licence's name: longer is its text
@@ -51,12 +53,12 @@ def version_of(requirement: Requirement) -> str:
     return pin.version
 
 
-def here(text: str) -> list[tuple[Requirement, list[str]]]:
-    """Those that this Python takes."""
+def here(text: str, python: dict[str, str] | None = None) -> list[tuple[Requirement, list[str]]]:
+    """Those that this Python takes, or one with these markers."""
     return [
         (requirement, hashes)
         for requirement, hashes in pinned(text)
-        if requirement.marker is None or requirement.marker.evaluate()
+        if requirement.marker is None or requirement.marker.evaluate(python)
     ]
 
 
@@ -114,7 +116,7 @@ def bill(requirements: str) -> str:
 def table(requirements: str) -> str:
     """The packages with their licences, as a table of Markdown."""
     lines = ["| package | version | licence |\n|---|---|---|\n"]
-    for requirement, _ in here(requirements):
+    for requirement, _ in here(requirements, OF_PAGE):
         version = version_of(requirement)
         lines.append(f"| {requirement.name} | {version} | {licence(requirement)} |\n")
     return "".join(lines)

@@ -332,13 +332,10 @@ def test_the_licence_is_that_of_the_pinned_version(
 
 
 def test_the_page_lists_the_licence_of_each_package() -> None:
-    """For Python 3.11; another one takes some other packages."""
+    """For the newest Python 3.11; another one takes some other packages, which aren't compared."""
     text, page = audit["REQUIREMENTS"].read_text(), audit["PAGE"].read_text()
-    for requirement, _ in audit["here"](text):
-        assert f"| {requirement.name} | {audit['version_of'](requirement)} | " in page
     assert "| not installed here |" not in page
-    if (3, 11, 5) <= sys.version_info < (3, 12):
-        assert audit["page"](text) == page, "run make audit"
+    assert audit["page"](text) == page, "run make audit"
 
 
 @pytest.mark.parametrize(

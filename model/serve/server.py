@@ -25,10 +25,9 @@ from .handlers.configs import ConfigApis
 from .handlers.consumer_groups import ConsumerGroupApis
 from .handlers.groups import GroupApis
 from .handlers.logs import LogApis
-from .handlers.metadata import MetadataApis, Nodes
+from .handlers.metadata import MetadataApis, Nodes, ReplicaApis
 from .handlers.offsets import OffsetApis
 from .handlers.partitions import Partitions
-from .handlers.replicas import ReplicaApis
 from .handlers.transactions import TransactionApis
 from .settings import Settings
 from .users import ANONYMOUS, VERSIONS, Users

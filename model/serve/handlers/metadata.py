@@ -1,5 +1,5 @@
 """Answers Metadata, DescribeCluster, FindCoordinator, DescribeAcls, and the requests that create,
-enlarge and delete topics."""
+enlarge and delete topics, elect leaders and move replicas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from ....spec.access.acls import CLUSTER_NAME
 from ....spec.releases.features import RELEASED
 from ...broker.transactions.transaction_log import partition_for
-from ...cluster import STATE_PARTITIONS
+from ...cluster import STATE_PARTITIONS, Cluster
 from ...wire.listener import Answer, Request
 from ..settings import Settings
 from .authorized import NOT_ASKED, OPERATIONS, on_cluster, operations
@@ -22,6 +22,7 @@ from .partitions import LEADER_EPOCH, LOG_TOPIC, OFFSETS_TOPIC, Partitions
 _INTERNAL: Final = (OFFSETS_TOPIC, LOG_TOPIC)
 _GROUP, _TRANSACTION = 0, 1
 _UNKNOWN: Final = "UNKNOWN_TOPIC_OR_PARTITION"
+_CLUSTER_FORBIDDEN: Final = "CLUSTER_AUTHORIZATION_FAILED"
 _BROKERS, _CONTROLLERS = 1, 2  # endpoint types
 CLUSTER_ID: Final = "epochfence"
 
@@ -459,3 +460,68 @@ _RESOURCE_TYPES: Final = {"TOPIC": 2, "GROUP": 3, "CLUSTER": 4, "TRANSACTIONAL_I
 _PATTERNS: Final = {"LITERAL": 3, "PREFIXED": 4}
 _PERMISSIONS: Final = {"DENY": 2, "ALLOW": 3}
 """The numbers of ACLs' parts (ResourceType, PatternType, AclPermissionType)."""
+
+
+class ReplicaApis:
+    """Answers ElectLeaders, AlterPartitionReassignments and ListPartitionReassignments: a partition
+    has the replicas that somebody asks for at once, and the first of them leads it."""
+
+    def __init__(self, cluster: Cluster, nodes: Nodes, partitions: Partitions) -> None:
+        self._may, self._nodes, self._partitions = cluster, nodes, partitions
+        self.answers: Mapping[str, Callable[[Request], Answer]] = {
+            "ElectLeaders": self.elect,
+            "AlterPartitionReassignments": self.reassign,
+            "ListPartitionReassignments": self.reassigning,
+        }
+
+    def _is_refused(self, request: Request, operation: str) -> bool:
+        return not self._may.allows(request.principal, operation, "CLUSTER", CLUSTER_NAME)
+
+    def elect(self, request: Request) -> Answer:
+        """ElectLeaders: the first replica leads already (ReplicationControlManager.electLeader)."""
+        if self._is_refused(request, "ALTER"):
+            return Answer({"error_code": _CLUSTER_FORBIDDEN, "replica_election_results": []})
+        told: list[dict[str, Any]] = []
+        for topic in request.fields["topic_partitions"] or ():
+            results: list[dict[str, Any]] = []
+            for number in topic["partitions"]:
+                is_there = self._partitions.has(topic["topic"], number)
+                error = "ELECTION_NOT_NEEDED" if is_there else _UNKNOWN
+                results.append({"partition_id": number, "error_code": error})
+            told.append({"topic": topic["topic"], "partition_result": results})
+        return Answer({"replica_election_results": told})
+
+    def reassign(self, request: Request) -> Answer:
+        """AlterPartitionReassignments (ReplicationControlManager.alterPartitionReassignments)."""
+        if self._is_refused(request, "ALTER"):
+            return Answer({"error_code": _CLUSTER_FORBIDDEN, "responses": []})
+        may_resize = request.fields.get("allow_replication_factor_change", True)
+        told: list[dict[str, Any]] = []
+        for topic in request.fields["topics"]:
+            results: list[dict[str, Any]] = []
+            for part in topic["partitions"]:
+                place, wanted = (topic["name"], part["partition_index"]), part["replicas"]
+                error = self._refusal(place, wanted, may_resize)
+                if error == "NONE":
+                    self._nodes.placed[place] = list(wanted)
+                results.append({"partition_index": place[1], "error_code": error})
+            told.append({"name": topic["name"], "partitions": results})
+        return Answer({"responses": told})
+
+    def _refusal(self, place: tuple[str, int], wanted: list[int] | None, may_resize: bool) -> str:
+        """Why a partition doesn't get these replicas; NONE if it does. None takes a change back
+        that isn't over."""
+        if not self._partitions.has(*place):
+            return _UNKNOWN
+        if wanted is None:
+            return "NO_REASSIGNMENT_IN_PROGRESS"
+        if not wanted or len(set(wanted)) < len(wanted) or not set(wanted) <= set(self._nodes.ids):
+            return "INVALID_REPLICA_ASSIGNMENT"
+        there = self._nodes.replicas_of(*place, self._partitions.replicas(place[0]))
+        is_fitting = may_resize or len(wanted) == len(there)
+        return "NONE" if is_fitting else "INVALID_REPLICATION_FACTOR"
+
+    def reassigning(self, request: Request) -> Answer:
+        """ListPartitionReassignments: each is over at once."""
+        error = _CLUSTER_FORBIDDEN if self._is_refused(request, "DESCRIBE") else "NONE"
+        return Answer({"error_code": error, "topics": []})
