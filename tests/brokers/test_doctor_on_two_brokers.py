@@ -87,7 +87,7 @@ def test_a_marker_that_was_dropped_for_want_of_a_leader(broker: Broker) -> None:
     with started(REPRODUCTIONS[13], broker.release, lambda _: None) as brokers:
 
         def look(said: str) -> None:
-            if said.startswith("the commit is complete"):
+            if said == "the abort is complete":
                 seen.extend(doctor(brokers.bootstrap).cases)
 
         assert REPRODUCTIONS[13].run(replace(brokers, say=look)).is_there

@@ -88,6 +88,7 @@ def dropped_marker(brokers: Brokers) -> Observation:
         for other in instances:
             if other is not one:
                 other.producer.do("abortTransaction")
+        brokers.say("the abort is complete")
         for call in ("beginTransaction", "send", "commitTransaction"):
             must(one.producer, call, partition, B)
         brokers.say(f"the same producer commits its next transaction, B in partition {partition}")

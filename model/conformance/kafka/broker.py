@@ -38,7 +38,7 @@ WITH_BUGS: Final = {"2.4": "2.4.1", "4.0.0": "4.0.0"}
 """Others, for bugs that none of those has."""
 HERE = Path(__file__).parent
 CHECKSUMS = HERE / "checksums.txt"
-SLOWEST_START_S: Final = 60
+SLOWEST_START_S: Final = 120
 SLOWEST_END_S: Final = 20
 SESSION_S: Final = 2
 """After so long ZooKeeper knows that a broker is gone."""
