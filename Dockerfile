@@ -25,6 +25,8 @@ RUN echo epochfence:x:10001:10001::/tmp:/bin/sh >> /etc/passwd
 COPY --from=build-java /opt/epochfence /opt/epochfence
 ENV PATH=/opt/epochfence/bin:$PATH HOME=/tmp
 WORKDIR /data
+# Whoever runs it may write here.
+RUN chmod 1777 .
 USER 10001:10001
 ENTRYPOINT ["epochfence"]
 
@@ -35,5 +37,7 @@ FROM python:3.11.14-slim-bookworm AS plain
 COPY --from=build /opt/epochfence /opt/epochfence
 ENV PATH=/opt/epochfence/bin:$PATH HOME=/tmp
 WORKDIR /data
+# Whoever runs it may write here.
+RUN chmod 1777 .
 USER 10001:10001
 ENTRYPOINT ["epochfence"]
