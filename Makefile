@@ -50,7 +50,7 @@ brokers: $(READY) ## tests on Kafka's own brokers, by Java and Maven; RELEASES="
 	  $(if $(RELEASES),--seed $(or $(SEED),$$(date +%s)),--every-case) $(ARGS)
 
 classes: $(READY) ## Kafka's own classes take all local steps, by Java and Maven; RELEASES="3.6 4.4" takes some
-	for release in $(or $(RELEASES),3.6 3.9 4.0.1 4.3 4.4); do \
+	for release in $(or $(RELEASES),2.5 2.8 3.6 3.9 4.0.1 4.3 4.4); do \
 	  $(BIN)/epochfence conform --classes $$release || exit; done
 
 clients: $(READY) ## programs of other clients and their own tests on served clusters, to docs/clients.md, by Go, Node.js, Rust, Java and Maven; CLIENTS="franz-go" takes some

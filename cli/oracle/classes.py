@@ -78,7 +78,7 @@ def on_classes(options: ClassOptions, output: Output | None, *, is_alone: bool) 
         for name in names:
             machine = MACHINES[name](release)
             most = SMALL if options.bounds == "small" else machine.most
-            with Host(name, path) as host:
+            with Host(machine.java, path) as host:
                 result = compare(machine, machine.steps(most), host)
             print("\n".join(_lines(result, machine, release, most)), flush=True)
             found.append(_as_json(result, machine))

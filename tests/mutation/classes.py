@@ -70,7 +70,7 @@ def main() -> None:
     draw = random.Random(SEED)
     noticed = total = 0
     for name, drawn in DRAWN.items():
-        with Host(name, jars_of(VERSIONS[RELEASE])) as host:
+        with Host(MACHINES[name].java, jars_of(VERSIONS[RELEASE])) as host:
             for label, tables in draw.sample(list(candidates(name, drawn)), drawn.mutants):
                 machine = MACHINES[name](RELEASE, drawn.remade(tables))
                 try:

@@ -148,6 +148,7 @@ class Coordinator(LocalSteps):
     """The local steps of an entry at one release."""
 
     name = "coordinator"
+    java = "CoordinatorSteps"
     since = "2.4"
     answers = ("answers", "error", "producer id", "producer epoch")
     fields = KAFKAS

@@ -32,7 +32,7 @@ _ZEROS: Final = (0,) * IN
 _HERE: Final = Path(__file__).with_name("java")
 _SHARED: Final = Path(__file__).parents[3] / "checker" / "trace" / "schedule" / "java" / "classes"
 _SOURCES: Final = (
-    *sorted(_HERE.glob("*.java")),
+    _HERE / "Host.java",
     *(_SHARED / f"{name}.java" for name in ("Kafka", "StandIns", "TransactionLog")),
 )
 _OTHER_SCALA: Final = re.compile(r"kafka_(2\.1[0-2])-.*\.jar")
@@ -119,10 +119,11 @@ def compile_java(what: str, class_path: str, out: Path, *sources: Path) -> None:
         )
 
 
-def _compiled(path: str) -> Path:
-    """The folder with the host's classes, compiled against these jars."""
+def _compiled(steps: str, path: str) -> Path:
+    """The folder with the host's classes and those of one machine, compiled against these jars."""
     digest = hashlib.sha256(path.encode())
-    for source in _SOURCES:
+    sources = (*_SOURCES, _HERE / f"{steps}.java")
+    for source in sources:
         digest.update(source.read_bytes())
     folder = user_cache_path("epochfence") / "classes" / digest.hexdigest()[:20]
     if folder.exists():
@@ -132,7 +133,7 @@ def _compiled(path: str) -> Path:
         with tempfile.TemporaryDirectory(dir=folder.parent) as made:
             out = Path(made) / "out"
             out.mkdir()
-            compile_java("the host", path, out, *_SOURCES)
+            compile_java("the host", path, out, *sources)
             out.replace(folder)
     except OSError as error:
         if not folder.exists():  # another process may have made it
@@ -141,19 +142,20 @@ def _compiled(path: str) -> Path:
 
 
 class Host:
-    """A JVM that takes steps of a machine. It is a context manager, and ends with it.
+    """A JVM that takes steps of a machine, by the Java class `steps`. It is a context manager, and
+    ends with it.
 
     Raises UnavailableError where it can't begin, and DiedError where it ends in the middle.
     """
 
-    def __init__(self, machine: str, path: str, *, step_ms: int = STEP_MS) -> None:
+    def __init__(self, steps: str, path: str, *, step_ms: int = STEP_MS) -> None:
         java = program("java")
-        classes = _compiled(path)
+        classes = _compiled(steps, path)
         self._said = tempfile.TemporaryFile()  # noqa: SIM115
         self._java = subprocess.Popen(
             (
                 java, "-Xmx512m", "-XX:+UseSerialGC", "-Xshare:auto",
-                "-cp", f"{classes}{os.pathsep}{path}", "Host", machine, str(step_ms),
+                "-cp", f"{classes}{os.pathsep}{path}", "Host", steps, str(step_ms),
             ),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said,
         )  # fmt: skip

@@ -128,6 +128,8 @@ class Leader(LocalSteps):
     """The local steps of a partition with one producer id, at one release."""
 
     name = "leader"
+    java = "LeaderSteps"
+    since = "2.5"
     most = 2_000
     answers = ("answers", "error", "first offset", "last offset", "is a duplicate", "guard")
     fields = (

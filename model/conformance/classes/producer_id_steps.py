@@ -72,6 +72,7 @@ class ProducerIds(LocalSteps):
     """The local steps of a broker's RPCProducerIdManager at one release, from 3.6 on."""
 
     name = "producer-ids"
+    java = "ProducerIdSteps"
     most = 2_000
     answers = ("answers", "producer id", "requests")
     fields = (
@@ -217,6 +218,7 @@ class ControlManager(LocalSteps):
     """The local steps of the controller's ProducerIdControlManager at one release."""
 
     name = "controller"
+    java = "ControllerSteps"
     answers = ("error", "records", "first id", "size")
     fields = ("nextProducerBlock",)
     of_the_class_alone = CONTROLLER_ALONE

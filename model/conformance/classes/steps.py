@@ -40,6 +40,8 @@ class LocalSteps:
     """A machine of one release, alone with an environment that may send anything in range."""
 
     name: ClassVar[str]
+    java: ClassVar[str]
+    """The class of the host that takes the steps."""
     since: ClassVar[str] = "3.6"
     """The first release whose class can be set up."""
     most: ClassVar[int | None] = None

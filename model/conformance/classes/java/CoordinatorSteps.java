@@ -13,6 +13,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.kafka.clients.ClientResponse;
 import org.apache.kafka.clients.NetworkClient;
 import org.apache.kafka.clients.RequestCompletionHandler;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.metrics.Metrics;
@@ -87,8 +88,9 @@ final class CoordinatorSteps implements Host.Steps {
     private final Field[] fields = new Field[FIELDS.length];
     private final boolean isJava = metadataType.getName().startsWith(JAVA);
     private final Object[] states = new Object[STATES.length], versions;
-    private final Object requestLocal = Kafka.make(Kafka.type(
-        "org.apache.kafka.server.common.RequestLocal", "kafka.server.RequestLocal"));
+    /** Since 3.0; null before. */
+    private final Object requestLocal = Kafka.makeIfKnown(
+        "org.apache.kafka.server.common.RequestLocal", "kafka.server.RequestLocal");
     private final TransactionLog log = new TransactionLog();
     private final Deque<Long> ids = new ArrayDeque<>();
     private final Object manager, markers, coordinator;
@@ -108,10 +110,13 @@ final class CoordinatorSteps implements Host.Steps {
                 ? state(enumerated, STATES[at])
                 : singleton(SCALA + STATES[at] + "$");
         }
-        Object metadata = StandIns.metadata(2), scheduler = StandIns.scheduler(), time = StandIns.time(() -> NOW);
+        Object metadata = StandIns.metadata(2), time = StandIns.time(() -> NOW);
+        Object scheduler = StandIns.scheduler("transactionalId-expiration");
         Object config = StandIns.transactionConfig();
         Object zooKeeper = Kafka.find("kafka.zk.KafkaZkClient") == null ? null : Kafka.mocked(
-            Kafka.type("kafka.zk.KafkaZkClient"), Mockito.RETURNS_DEFAULTS);
+            Kafka.type("kafka.zk.KafkaZkClient"), call ->
+                call.getMethod().getName().equals("getTopicPartitionCount")
+                    ? Option.apply((Object) 1) : Mockito.RETURNS_DEFAULTS.answer(call));
         manager = Kafka.spy(Kafka.type(SCALA + "TransactionStateManager"), call -> {
             if (holdsFence && call.getMethod().getName().equals("getTransactionState")) {
                 Object found = Kafka.inside(call.callRealMethod());
@@ -124,7 +129,9 @@ final class CoordinatorSteps implements Host.Steps {
         }, 0, zooKeeper, scheduler, log.replicaManager(), metadata, config, time, StandIns.latest(),
             new Metrics());
         Function0<Object> one = () -> 1;
-        Kafka.call(manager, "startup", one, false);
+        if (Kafka.has(manager, "startup")) { // before 2.8 the constructor asks for the partitions
+            Kafka.call(manager, "startup", one, false);
+        }
         markers = Kafka.make(
             Kafka.type(SCALA + "TransactionMarkerChannelManager"), StandIns.config(), metadata,
             Mockito.mock(NetworkClient.class), manager, StandIns.purgatory(), time);
@@ -166,7 +173,9 @@ final class CoordinatorSteps implements Host.Steps {
                 e.printStackTrace();
             }
             result[ENDED] = THREW;
-            answer(Errors.forException(e), -1, -1);
+            if (step[OPERATION] != EXPIRE) { // the scheduler's thread has nobody to answer
+                answer(Errors.forException(e), -1, -1);
+            }
         }
         holdsFence = false;
         write(entry());
@@ -223,10 +232,9 @@ final class CoordinatorSteps implements Host.Steps {
                 error, CollectionConverters.asScala(partitions).toSet(), version, requestLocal);
             case VERIFY -> {
                 Function1<Object, Object> verified = found -> {
-                    Collection<Errors> all = AddPartitionsToTxnResponse.errorsForTransaction(
-                        ((org.apache.kafka.common.message.AddPartitionsToTxnResponseData
-                            .AddPartitionsToTxnResult) found).topicResults()).values();
-                    return answer(all.iterator().next(), -1, -1);
+                    Map<?, ?> all = (Map<?, ?>) Kafka.callStatic(AddPartitionsToTxnResponse.class,
+                        "errorsForTransaction", Kafka.call(found, "topicResults"));
+                    return answer(all.values().iterator().next(), -1, -1);
                 };
                 Kafka.call(coordinator, "handleVerifyPartitionsInTransaction", TRANSACTIONAL_ID,
                     step[ID], (short) step[EPOCH], partitions,
@@ -235,7 +243,8 @@ final class CoordinatorSteps implements Host.Steps {
             case END -> Kafka.call(coordinator, "handleEndTransaction", TRANSACTIONAL_ID, step[ID],
                 (short) step[EPOCH], ends, version, error, three, requestLocal);
             // InitProducerId answers CONCURRENT_TRANSACTIONS where its fence has gone well
-            case END_FENCE -> Kafka.call(coordinator, "endTransaction", TRANSACTIONAL_ID, step[ID],
+            case END_FENCE -> Kafka.call(coordinator, Kafka.has(coordinator, "endTransaction")
+                    ? "endTransaction" : "handleEndTransaction", TRANSACTIONAL_ID, step[ID],
                 (short) step[EPOCH], ends, false, version, fenced, fencedThree, requestLocal);
             case TIME_OUT -> {
                 boolean isThree =
@@ -250,7 +259,9 @@ final class CoordinatorSteps implements Host.Steps {
                 Kafka.call(manager, "appendTransactionToLog", TRANSACTIONAL_ID, 0, transit,
                     ignored, never, requestLocal);
             }
-            case EXPIRE -> Kafka.call(manager, "removeExpiredTransactionalIds");
+            // before 2.8 the scheduler has the whole of it: the stand-in runs it at once
+            case EXPIRE -> Kafka.call(manager, Kafka.has(manager, "removeExpiredTransactionalIds")
+                ? "removeExpiredTransactionalIds" : "enableTransactionalIdExpiration");
             case RELOAD -> {
                 Object transit = Kafka.call(entry, "prepareNoTransit");
                 Function1<Object, Object> ignored = code -> BoxedUnit.UNIT;
@@ -271,7 +282,7 @@ final class CoordinatorSteps implements Host.Steps {
             Object entry, Object transit, TransactionResult ends, int partition, short code) {
         Kafka.call(markers, "removeMarkersForTxnTopicPartition", 0);
         drained();
-        Kafka.call(markers, "addTxnMarkersToSend", 0, ends, entry, transit);
+        Kafka.call(markers, "addTxnMarkersToSend", TRANSACTIONAL_ID, 0, ends, entry, transit);
         TopicPartition asked = new TopicPartition("topic", partition);
         for (Object request : drained()) {
             if (((Node) Kafka.field(request, "destination")).id() != 100 + partition) {
@@ -463,6 +474,8 @@ final class CoordinatorSteps implements Host.Steps {
     }
 
     private Object producerIds() {
+        boolean idsComeFromZooKeeper = // before 3.0
+            Kafka.find(JAVA + "RPCProducerIdManager", SCALA + "RPCProducerIdManager") == null;
         return Kafka.mocked(
             Kafka.type(JAVA + "ProducerIdManager", SCALA + "ProducerIdManager"), call -> {
                 if (!call.getMethod().getName().equals("generateProducerId")) {
@@ -473,7 +486,9 @@ final class CoordinatorSteps implements Host.Steps {
                 if (id != null) {
                     return tries ? new Success<>(id) : id;
                 }
-                RuntimeException none = Errors.COORDINATOR_LOAD_IN_PROGRESS.exception();
+                RuntimeException none = idsComeFromZooKeeper
+                    ? new KafkaException("no producer ids")
+                    : Errors.COORDINATOR_LOAD_IN_PROGRESS.exception();
                 if (tries) {
                     return new Failure<>(none);
                 }

@@ -3,6 +3,7 @@ import java.io.IOException;
 import java.lang.reflect.Array;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
+import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.nio.file.Files;
@@ -10,6 +11,7 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.Comparator;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
@@ -17,6 +19,8 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Stream;
 import org.apache.kafka.common.protocol.Errors;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * A partition with one producer id, in Kafka's UnifiedLog and ProducerStateManager. The log is on a
@@ -47,15 +51,15 @@ final class LeaderSteps implements Host.Steps {
     /** A segment has so many bytes; the ones before are deleted. */
     private static final int SEGMENT_BYTES = 1 << 24;
     private static final String LOGS = "org.apache.kafka.storage.internals.log.",
-        RECORDS = "org.apache.kafka.common.record.";
+        SCALA = "kafka.log.", RECORDS = "org.apache.kafka.common.record.";
 
     private final Class<?> records = record("MemoryRecords"), simple = record("SimpleRecord"),
         marker = record("EndTransactionMarker"), control = record("ControlRecordType"),
-        stampType = record("TimestampType"), entryType = Kafka.type(LOGS + "ProducerStateEntry"),
+        stampType = record("TimestampType"), entryType = Kafka.type(LOGS + "ProducerStateEntry", SCALA + "ProducerStateEntry"),
         guardType = Kafka.find(LOGS + "VerificationGuard");
     private final Object uncompressed, created, requestLocal, log, states;
     private final Object[] origins;
-    private final boolean takesVersion;
+    private final boolean takesVersion, verifies;
     private final Field lastTimestamp;
     private final Method moves;
     private final Constructor<?> makesRecord;
@@ -69,12 +73,9 @@ final class LeaderSteps implements Host.Steps {
             ? constant(record("CompressionType"), "NONE")
             : value(compression, "NONE");
         created = constant(stampType, "CREATE_TIME");
-        origins = new Object[] {
-            constant(Kafka.type(LOGS + "AppendOrigin"), "CLIENT"),
-            constant(Kafka.type(LOGS + "AppendOrigin"), "COORDINATOR"),
-        };
-        requestLocal = Kafka.make(Kafka.type(
-            "org.apache.kafka.server.common.RequestLocal", "kafka.server.RequestLocal"));
+        origins = new Object[] {origin("Client"), origin("Coordinator")};
+        requestLocal = Kafka.makeIfKnown(
+            "org.apache.kafka.server.common.RequestLocal", "kafka.server.RequestLocal");
         try {
             folder = Files.isWritable(MEMORY)
                 ? Files.createTempDirectory(MEMORY, "epochfence-classes")
@@ -85,6 +86,7 @@ final class LeaderSteps implements Host.Steps {
         Runtime.getRuntime().addShutdownHook(new Thread(() -> delete(folder)));
         log = log();
         states = Kafka.call(log, "producerStateManager");
+        verifies = Kafka.has(states, "verificationStateEntry"); // from 3.6 on
         takesVersion = Kafka.signature(log, "appendAsLeader").contains(",short)");
         try {
             lastTimestamp = entryType.getDeclaredField("lastTimestamp");
@@ -94,8 +96,11 @@ final class LeaderSteps implements Host.Steps {
         } catch (ReflectiveOperationException e) {
             throw new IllegalStateException("this release has no " + e.getMessage());
         }
-        deletion =
-            constant(Kafka.type(LOGS + "LogStartOffsetIncrementReason"), "ClientRecordDeletion");
+        Class<?> reason = Kafka.find(LOGS + "LogStartOffsetIncrementReason");
+        deletion = reason != null
+            ? constant(reason, "ClientRecordDeletion")
+            : Kafka.find(SCALA + "ClientRecordDeletion") == null // before 2.7 no reason is given
+                ? null : singleton(SCALA + "ClientRecordDeletion$");
     }
 
     @Override
@@ -147,7 +152,9 @@ final class LeaderSteps implements Host.Steps {
                 append(batch, (int) step[ORIGIN], (short) step[VERSION], sentinel());
                 answer(result, Errors.NONE, -1, -1);
             }
-            case EXPIRE -> Kafka.call(log, "removeExpiredProducers", NOW);
+            case EXPIRE -> Kafka.call(
+                Kafka.has(log, "removeExpiredProducers") ? log : states, "removeExpiredProducers",
+                NOW);
             case DELETE -> start(base + step[OFFSET]);
             default -> throw new IllegalArgumentException("operation " + step[OPERATION]);
         }
@@ -217,8 +224,11 @@ final class LeaderSteps implements Host.Steps {
 
     private void set(long[] step, long base) {
         int at = STATE;
-        Kafka.call(states, "truncateFullyAndStartAt", base);
-        Kafka.call(states, "clearVerificationStateEntry", PRODUCER_ID);
+        Kafka.call(states, Kafka.has(states, "truncateFullyAndStartAt")
+            ? "truncateFullyAndStartAt" : "truncate", base);
+        if (verifies) {
+            Kafka.call(states, "clearVerificationStateEntry", PRODUCER_ID);
+        }
         moveHighWatermark(base);
         start(base);
         if ((long) Kafka.call(Kafka.call(log, "activeSegment"), "baseOffset") < base
@@ -248,7 +258,8 @@ final class LeaderSteps implements Host.Steps {
             ? OptionalLong.empty() : OptionalLong.of(base + step[at + TXN_FIRST]);
         short epoch = (short) step[at + PRODUCER_EPOCH];
         Object made = Kafka.make(entryType, PRODUCER_ID, epoch, (int) step[at + MARKED_BY],
-            step[at + USED], first);
+            step[at + USED], first, new scala.collection.mutable.Queue<>(MOST_BATCHES),
+            first.isPresent() ? Option.apply((Object) first.getAsLong()) : Option.empty());
         for (int batch = 0; batch < step[at + BATCHES]; batch++) {
             int of = at + BATCH + batch * BATCH_FIELDS;
             Kafka.call(made, "addBatch", epoch, (int) step[of], base + step[of + 1],
@@ -264,16 +275,21 @@ final class LeaderSteps implements Host.Steps {
 
     private void write(long[] result, long base) {
         int at = AFTER;
-        Object entry = ((Map<?, ?>) Kafka.call(states, "activeProducers")).get(PRODUCER_ID);
+        Object entry = Kafka.inside(Kafka.call(states, "lastEntry", PRODUCER_ID));
         if (entry != null) {
             result[at + KNOWN] = 1;
             result[at + PRODUCER_EPOCH] = number(entry, "producerEpoch");
             result[at + MARKED_BY] = number(entry, "coordinatorEpoch");
-            OptionalLong first = (OptionalLong) Kafka.call(entry, "currentTxnFirstOffset");
-            result[at + TXN_FIRST] = first.isPresent() ? first.getAsLong() - base : -1;
+            Object first = Kafka.inside(Kafka.call(entry, "currentTxnFirstOffset"));
+            if (first instanceof OptionalLong java) {
+                first = java.isPresent() ? java.getAsLong() : null;
+            }
+            result[at + TXN_FIRST] = first == null ? -1 : (long) first - base;
             result[at + USED] = number(entry, "lastTimestamp");
             int count = 0;
-            for (Object batch : (Collection<?>) Kafka.call(entry, "batchMetadata")) {
+            Object batches = Kafka.call(entry, "batchMetadata");
+            for (Object batch : batches instanceof Collection<?> java ? java
+                    : CollectionConverters.asJavaCollection((scala.collection.Iterable<?>) batches)) {
                 int of = at + BATCH + count++ * BATCH_FIELDS;
                 result[of] = number(batch, "lastSeq");
                 result[of + 1] = number(batch, "lastOffset") - base;
@@ -282,7 +298,7 @@ final class LeaderSteps implements Host.Steps {
             }
             result[at + BATCHES] = count;
         }
-        Object asked = Kafka.call(states, "verificationStateEntry", PRODUCER_ID);
+        Object asked = verifies ? Kafka.call(states, "verificationStateEntry", PRODUCER_ID) : null;
         if (asked != null) {
             result[at + IS_ASKED] = 1;
             result[at + ASKED_EPOCH] = number(asked, "epoch");
@@ -319,29 +335,48 @@ final class LeaderSteps implements Host.Steps {
     // What the classes are made with --------------------------------------------------------------
 
     private Object log() {
-        Class<?> type = Kafka.type(LOGS + "UnifiedLog", "kafka.log.UnifiedLog");
+        Class<?> type = Kafka.type(LOGS + "UnifiedLog", SCALA + "UnifiedLog", SCALA + "Log");
         if (Arrays.stream(type.getMethods()).noneMatch(
                 method -> Set.of("create", "apply").contains(method.getName()))) {
-            type = Kafka.type("kafka.log.UnifiedLog");
+            type = Kafka.type(SCALA + "UnifiedLog");
         }
+        // from 3.4 on the state manager has settings of its own; before, these are two numbers
+        Class<?> manager =
+            Kafka.find(LOGS + "ProducerStateManagerConfig", SCALA + "ProducerStateManagerConfig");
         Map<String, String> settings = Map.of("segment.bytes", "1073741824");
+        Class<?> listener = Kafka.find(LOGS + "LogOffsetsListener");
         File of = folder.resolve("topic-0").toFile();
         return Kafka.callStatic(type, type.getName().startsWith("kafka") ? "apply" : "create", of,
-            Kafka.make(Kafka.type(LOGS + "LogConfig"), settings, Set.of()), 0L, 0L,
-            idle(Kafka.type("org.apache.kafka.server.util.Scheduler")),
+            Kafka.make(Kafka.type(LOGS + "LogConfig", SCALA + "LogConfig"), settings, Set.of()),
+            0L, 0L,
+            idle(Kafka.type("org.apache.kafka.server.util.Scheduler", "kafka.utils.Scheduler")),
             Kafka.make(Kafka.type("org.apache.kafka.storage.log.metrics.BrokerTopicStats",
                 "kafka.server.BrokerTopicStats")),
-            StandIns.time(() -> now), 900_000,
-            Kafka.make(Kafka.type(LOGS + "ProducerStateManagerConfig"), EXPIRATION_MS, true),
-            600_000, Kafka.make(Kafka.type(LOGS + "LogDirFailureChannel"), 1), true,
-            Optional.empty(), false, new ConcurrentHashMap<String, Integer>(), false,
-            idle(Kafka.type(LOGS + "LogOffsetsListener")));
+            StandIns.time(() -> now), manager == null ? EXPIRATION_MS : 900_000,
+            manager == null ? null : Kafka.make(manager, EXPIRATION_MS, true), 600_000,
+            Kafka.make(
+                Kafka.type(LOGS + "LogDirFailureChannel", "kafka.server.LogDirFailureChannel"), 1),
+            true, Optional.empty(), false, new ConcurrentHashMap<String, Integer>(), false,
+            listener == null ? null : idle(listener));
+    }
+
+    /** Who sends a batch: a constant, or an object of Scala. */
+    private static Object origin(String name) {
+        Class<?> known = Kafka.find(LOGS + "AppendOrigin");
+        return known != null
+            ? constant(known, name.toUpperCase(Locale.ROOT))
+            : singleton(SCALA + "AppendOrigin$" + name + "$");
+    }
+
+    private static Object singleton(String name) {
+        return value(Kafka.type(name), "MODULE$");
     }
 
     /** It does nothing: what is scheduled isn't done. A mock takes longer. */
     private static Object idle(Class<?> type) {
         return Proxy.newProxyInstance(
-            Host.class.getClassLoader(), new Class<?>[] {type}, (proxy, method, arguments) -> null);
+            Host.class.getClassLoader(), new Class<?>[] {type}, (proxy, method, arguments) ->
+                method.isDefault() ? InvocationHandler.invokeDefault(proxy, method, arguments) : null);
     }
 
     private static Class<?> record(String name) {

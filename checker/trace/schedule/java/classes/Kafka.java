@@ -63,6 +63,12 @@ final class Kafka {
         return attempt(() -> open(constructor).newInstance(arguments));
     }
 
+    /** As make, of the first of these classes; null if the release has none of them. */
+    static Object makeIfKnown(String... names) {
+        Class<?> found = find(names);
+        return found == null ? null : make(found);
+    }
+
     /** As make; its methods are its own, but what `answer` does with a call comes first. */
     static Object spy(Class<?> type, Answer<?> answer, Object... given) {
         Constructor<?> constructor = constructor(type);

@@ -1,6 +1,7 @@
 import java.lang.reflect.Proxy;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.LongSupplier;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.utils.Time;
@@ -12,13 +13,14 @@ import scala.Option;
 final class StandIns {
     private StandIns() {}
 
-    /** What is scheduled to be done once is done at once; what is done again and again isn't. */
-    static Object scheduler() {
+    /** Tasks with these names run at once, and so does a load; others never run. */
+    static Object scheduler(String... names) {
         Class<?> type =
             Kafka.type("org.apache.kafka.server.util.Scheduler", "kafka.utils.Scheduler");
         return Kafka.mocked(type, call -> {
             if (call.getMethod().getName().startsWith("schedule") && call.getArguments().length > 1
-                    && call.getArgument(0) instanceof String name && name.startsWith("load-txns")) {
+                    && call.getArgument(0) instanceof String name
+                    && (name.startsWith("load-txns") || Set.of(names).contains(name))) {
                 for (Object argument : call.getArguments()) {
                     if (argument instanceof Runnable java) {
                         java.run();
