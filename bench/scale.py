@@ -8,7 +8,9 @@ A run is its levels, and a level its new states. From these the model says what 
 
 import itertools
 import json
+import pickle
 import sys
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +18,11 @@ from pathlib import Path
 import numpy as np
 from run import table, write
 
+from epochfence.checker.native.store.store import MOST_PER_SHARD
 from epochfence.checker.spark.options import MOST_SHARDS
+from epochfence.checker.spark.search.tasks import Place
+from epochfence.checker.spark.storage import manifest
+from epochfence.checker.spark.storage.files import Storage
 from epochfence.checker.spark.storage.runs import Run, to_merge
 
 RECORDED = Path(__file__).with_name("spark.json")
@@ -25,7 +31,9 @@ WITHIN = 0.25
 
 # what a core is assumed to have, of a machine with 8 cores, 10 Gbit/s, 64 GB and a disk of 1 TB
 NETWORK, DISK_RATE, MEMORY, DISK = 150e6, 100e6, 8e9, 125e9
-STATES, CORES = (10**9, 10**10), (10, 100, 1_000)
+STATES, CORES = (10**9, 10**10, 10**11), (10, 100, MOST_SHARDS, 1_000)
+MOST_NARROW = MOST_SHARDS * MOST_PER_SHARD  # states of all shards together, of at most 16 bytes
+ROWS = 100  # of a system, each with two numbers in a level of a manifest
 WORK = ("a level", "a task", "a state expanded", "a candidate", "a byte written")
 
 
@@ -130,15 +138,22 @@ def recorded(path: Path = RECORDED) -> list[Recorded]:
 
 def written(found: Sequence[int], before: Sequence[int], shards: int) -> list[float]:
     """States that each level writes: its own, and those of the runs that it is merged with."""
-    runs = [Run("", 0, len(before), sum(before) // shards, 0, "")]
-    counts: list[float] = []
+    return [float(states * shards) for states, _ in merged(found, before, shards)]
+
+
+def merged(
+    found: Sequence[int], before: Sequence[int], shards: int
+) -> list[tuple[int, Sequence[Run]]]:
+    """The states that a shard writes at each level, and the runs that it has then."""
+    runs = (Run("", 0, len(before), sum(before) // shards, 0, ""),)
+    told: list[tuple[int, Sequence[Run]]] = []
     for at, states in enumerate(found):
-        runs.append(Run("", at, at, states // shards, 0, ""))
-        merged = max(1, to_merge(runs))
-        total = sum(run.states for run in runs[-merged:])
-        runs[-merged:] = [Run("", at, at, total, 0, "")]
-        counts.append(total * shards if states else 0)
-    return counts
+        runs = (*runs, Run("", at, at, states // shards, 0, ""))
+        some = max(1, to_merge([*runs]))
+        whole = Run("", runs[-some].first, at, sum(run.states for run in runs[-some:]), 0, "")
+        runs = (*runs[:-some], whole)
+        told.append((whole.states if states else 0, runs))
+    return told
 
 
 def work(level: Level, shards: int, cores: int) -> list[float]:
@@ -216,6 +231,45 @@ def shape(runs: Sequence[Recorded], states: int) -> list[int]:
     return [int(part) for part in share / share.sum() * states]
 
 
+@dataclass(frozen=True)
+class Driver:
+    """What the driver has of a run at its last level, in bytes: the manifest, what it broadcasts
+    before a level, and the most memory for both."""
+
+    runs: int
+    manifest_bytes: int
+    broadcast_bytes: int
+    memory: int
+
+
+def driver(found: Sequence[int], shards: int) -> Driver:
+    """What a run's driver has at the last level: it is made, and looked at."""
+    tracemalloc.start()
+    _, of_a_shard = merged(found, (1,), shards)[-1]
+    file, digest = "shard-000/levels-00000-00000-00000000.parquet", "0" * 64
+    runs = [
+        [
+            Run(f"{shard}{file}"[-len(file) :], run.first, run.last, run.states, 9 * run.states,
+                f"{shard}{run.first}{digest}"[: len(digest)])
+            for run in of_a_shard
+        ]
+        for shard in range(shards)
+    ]  # fmt: skip
+    steps = [8 * sum(found) // ROWS] * ROWS
+    levels = [
+        manifest.Level([states // shards] * shards, [*steps], [*range(ROWS)], 1e4, *[states] * 3)
+        for states in found
+    ]
+    told = manifest.Manifest(Storage("."), {}, shards, {}, levels=levels, runs=runs)
+    content = len(told.content())
+    totals = [[level.states[shard] for level in levels] for shard in range(shards)]
+    place = Place(totals, runs, [None] * shards, [[] for _ in runs])
+    broadcast = len(pickle.dumps(place))
+    memory = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return Driver(sum(map(len, runs)), content, broadcast, memory)
+
+
 # The page ----------------------------------------------------------------------------------------
 
 
@@ -250,13 +304,14 @@ def predicted(runs: Sequence[Recorded], costs: Costs) -> list[tuple[str, ...]]:
             model = simulate(costs, found, runs[-1].successors, shards, cores)
             disk = states * costs.state_bytes / used
             needs = {
+                "computing": 1.0,
                 "rounds": 2 * model.waiting / model.seconds,  # half of the time is too much
                 "network": model.sent_bytes / used / model.seconds / NETWORK,
                 "disk rate": model.written_bytes / used / model.seconds / DISK_RATE,
                 "memory": states * costs.memory / used / MEMORY,
                 "disk": disk / DISK,
                 "shards": cores / MOST_SHARDS,
-                "computing": 1.0,
+                "parts of the hash": states / MOST_NARROW,
             }
             lines.append(
                 (
@@ -273,6 +328,29 @@ def predicted(runs: Sequence[Recorded], costs: Costs) -> list[tuple[str, ...]]:
                 )
             )
     return lines
+
+
+def at_the_driver(runs: Sequence[Recorded]) -> list[tuple[str, ...]]:
+    """What the driver has of larger searches, with as many shards as there can be."""
+    lines: list[tuple[str, ...]] = []
+    for states in STATES:
+        found = shape(runs, states)
+        has = driver(found, MOST_SHARDS)
+        lines.append(
+            (
+                f"10^{len(str(states)) - 1}",
+                f"{len(found):,}",
+                f"{has.runs:,}",
+                *(
+                    f"{part / 1e6:,.1f}"
+                    for part in (has.manifest_bytes, has.broadcast_bytes, has.memory)
+                ),
+            )
+        )
+    return lines
+
+
+DRIVER_HEAD = "states", "levels", "runs", "MB of the manifest", "MB broadcast", "MB of memory"
 
 
 def page(runs: Sequence[Recorded]) -> str:
@@ -299,6 +377,8 @@ def page(runs: Sequence[Recorded]) -> str:
             table(("size", "what", "measured", "model", "off by"), checked(runs, costs)),
             "What it says of larger ones:",
             table(head, predicted(runs, costs)),
+            f"The driver at the last level, with {MOST_SHARDS} shards and {ROWS} rows:",
+            table(DRIVER_HEAD, at_the_driver(runs)),
         ]
     )
 

@@ -61,9 +61,10 @@ def test_larger_searches_cost_more_and_more_cores_less() -> None:
     for cores in scale.CORES:
         shards = min(scale.MOST_SHARDS, 2 * cores)
         shapes = [scale.shape(RUNS, states) for states in scale.STATES]
-        few, many = (scale.simulate(COSTS, found, 8.0, shards, cores) for found in shapes)
-        assert many.seconds > few.seconds
-        assert many.sent_bytes > 9 * few.sent_bytes
+        told = [scale.simulate(COSTS, found, 8.0, shards, cores) for found in shapes]
+        for few, many in pairwise(told):
+            assert many.seconds > few.seconds
+            assert many.sent_bytes > 9 * few.sent_bytes
     found = scale.shape(RUNS, 10**9)
     assert sum(found) == pytest.approx(10**9, rel=0.001)
     several = (1, 10, 100, 256, 1_000)
@@ -75,5 +76,19 @@ def test_larger_searches_cost_more_and_more_cores_less() -> None:
 def test_the_page_has_one_place_for_what_the_model_says() -> None:
     text = PAGE.read_text()
     assert text.count("<!-- scale: begin -->") == text.count("<!-- scale: end -->") == 1
-    told = scale.page(RUNS)
-    assert all(f"10^{power}" in told for power in (9, 10))
+    told = {line[0] for line in scale.predicted(RUNS, COSTS)}
+    assert told == {"10^9", "10^10", "10^11"}
+    assert all(f"| {size} " in text for size in told)
+
+
+def test_a_hundred_billion_states_fit_into_the_driver() -> None:
+    found = scale.shape(RUNS, 10**11)
+    few, many = scale.driver(found, 4), scale.driver(found, 16)
+    for part in ("runs", "manifest_bytes", "broadcast_bytes", "memory"):
+        assert getattr(few, part) < getattr(many, part)
+        assert getattr(many, part) * scale.MOST_SHARDS / 16 < 100e6, part
+
+
+def test_narrow_states_fill_the_parts_of_the_hash_before_the_shards() -> None:
+    limits = {line[0]: line[-1] for line in scale.predicted(RUNS, COSTS) if line[1] == "100"}
+    assert limits == {"10^9": "rounds", "10^10": "parts of the hash", "10^11": "parts of the hash"}

@@ -129,6 +129,14 @@ class Manifest:
             raise CheckpointError(in_use)
         self.serial += 1
         self.saved = self._files()
+        try:
+            self.storage.write(_name(self.serial), self.content(), exclusive=True)
+        except TakenError:
+            raise CheckpointError(in_use) from None
+        self.storage.delete(_name(self.serial - 1))
+
+    def content(self) -> bytes:
+        """The file's content."""
         data = {
             **self.identity,
             "shards": self.shards,
@@ -138,12 +146,7 @@ class Manifest:
             "levels": [level.__dict__ for level in self.levels],
             "runs": [[run.as_json() for run in runs] for runs in self.runs],
         }
-        try:
-            content = json.dumps(seal(data)).encode()
-            self.storage.write(_name(self.serial), content, exclusive=True)
-        except TakenError:
-            raise CheckpointError(in_use) from None
-        self.storage.delete(_name(self.serial - 1))
+        return json.dumps(seal(data)).encode()
 
     def load(self, shards: int | None) -> None:
         """Takes over the folder's manifest, and deletes files that don't count. Raises as
