@@ -33,7 +33,7 @@ class ClassOptions:
         ),
     ] = None
     machine: Annotated[
-        Literal["coordinator", "leader", "producer-ids", "controller"] | None,
+        Literal["coordinator", "leader", "producer-ids", "controller", "zookeeper-ids"] | None,
         typer.Option("--machine", help="classes: the machine to compare (default: each)."),
     ] = None
     bounds: Annotated[
@@ -70,7 +70,9 @@ def on_classes(options: ClassOptions, output: Output | None, *, is_alone: bool) 
     names = [options.machine] if options.machine else [n for n in MACHINES if has(n, release)]
     for name in names:
         if not has(name, release):
-            fail(f"--machine {name} is from {MACHINES[name].since} on")
+            until = MACHINES[name].until
+            end = "on" if until is None else f"to {until}"
+            fail(f"--machine {name} is from {MACHINES[name].since} {end}")
     found = list[dict[str, object]]()
     codes = set[int]()
     try:

@@ -6,10 +6,13 @@ import pytest
 
 from epochfence.model.conformance.classes.comparison import compare
 from epochfence.model.conformance.classes.host import Host, jars_of
-from epochfence.model.conformance.classes.machines import MACHINES, has
+from epochfence.model.conformance.classes.machines import MACHINES
+from epochfence.model.conformance.classes.zookeeper_id_steps import BROKER, ZooKeeperIds
 from epochfence.model.conformance.kafka.broker import Broker
+from epochfence.model.machine import Machine
+from epochfence.spec.producer_ids import zookeeper
 
-STATES = {"coordinator": 12, "leader": 20, "producer-ids": 50, "controller": 8}
+STATES = {"coordinator": 12, "leader": 20, "producer-ids": 50, "controller": 8, "zookeeper-ids": 9}
 
 FROM_3_6 = ("3.6", "3.9", "4.0.1", "4.3", "4.4")
 
@@ -23,12 +26,32 @@ def takes(name: str, broker: Broker) -> None:
 
 
 @pytest.mark.releases("2.5", *FROM_3_6)
-@pytest.mark.parametrize("name", [name for name in MACHINES if has(name, "2.5")])
+@pytest.mark.parametrize("name", ["coordinator", "leader"])
 def test_the_classes_of_kafka_take_the_steps_of_the_tables(name: str, broker: Broker) -> None:
     takes(name, broker)
 
 
 @pytest.mark.releases(*FROM_3_6)
-@pytest.mark.parametrize("name", [name for name in MACHINES if not has(name, "2.5")])
+@pytest.mark.parametrize("name", sorted({*MACHINES} - {"coordinator", "leader", "zookeeper-ids"}))
 def test_the_classes_of_ids_take_the_steps_of_the_tables(name: str, broker: Broker) -> None:
     takes(name, broker)
+
+
+@pytest.mark.releases("2.5")
+def test_the_class_of_ids_from_zookeeper_takes_the_steps_of_the_tables(broker: Broker) -> None:
+    takes(ZooKeeperIds.name, broker)
+
+
+@pytest.mark.releases("2.5")
+def test_a_block_that_is_current_once_written_is_noticed(broker: Broker) -> None:
+    """KAFKA-12620: before 3.0 a block is the current one before it is written."""
+    tables = Machine(
+        zookeeper.MANAGER_TABLES,
+        protocol="2.5",
+        this=BROKER,
+        switch_on=["block_current_once_written"],
+    )
+    machine = ZooKeeperIds("2.5", tables)
+    with Host(machine.java, jars_of(broker.version)) as host:
+        result = compare(machine, machine.steps(), host)
+    assert any("currentProducerIdBlock" in found.places[0] for found in result.disagreements)

@@ -9,17 +9,22 @@ from .coordinator_steps import Coordinator
 from .leader_steps import Leader
 from .producer_id_steps import ControlManager, ProducerIds
 from .versions import VERSIONS
+from .zookeeper_id_steps import ZooKeeperIds
 
-MACHINES: Final[Mapping[str, type[Coordinator | Leader | ProducerIds | ControlManager]]] = {
+MACHINES: Final[
+    Mapping[str, type[Coordinator | Leader | ProducerIds | ControlManager | ZooKeeperIds]]
+] = {
     Coordinator.name: Coordinator,
     Leader.name: Leader,
     ProducerIds.name: ProducerIds,
     ControlManager.name: ControlManager,
+    ZooKeeperIds.name: ZooKeeperIds,
 }
 """For each name: the local steps of its machine."""
 
 
 def has(name: str, release: str) -> bool:
     """Whether the class of this machine can be set up at a release."""
-    releases = list(VERSIONS)
-    return releases.index(release) >= releases.index(MACHINES[name].since)
+    machine, releases = MACHINES[name], list(VERSIONS)
+    first, last = releases.index(machine.since), releases.index(machine.until or releases[-1])
+    return first <= releases.index(release) <= last

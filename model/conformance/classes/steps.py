@@ -44,6 +44,8 @@ class LocalSteps:
     """The class of the host that takes the steps."""
     since: ClassVar[str] = "3.6"
     """The first release whose class can be set up."""
+    until: ClassVar[str | None] = None
+    """The last one; None if today's has it."""
     most: ClassVar[int | None] = None
     """The states that a run explores; None for all."""
     answers: ClassVar[tuple[str, ...]]
