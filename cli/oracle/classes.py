@@ -33,7 +33,10 @@ class ClassOptions:
         ),
     ] = None
     machine: Annotated[
-        Literal["coordinator", "leader", "producer-ids", "controller", "zookeeper-ids"] | None,
+        Literal[
+            "coordinator", "leader", "producer-ids", "controller", "zookeeper-ids", "group-offsets"
+        ]
+        | None,
         typer.Option("--machine", help="classes: the machine to compare (default: each)."),
     ] = None
     bounds: Annotated[

@@ -174,6 +174,8 @@ class GroupCoordinator:
         """Partitions of offsets that are being read."""
         self.answered: list[Answered] = []
         self._given = 0
+        self._made: str | None = None
+        """The group that the last TxnOffsetCommit has made."""
 
     def copy(self) -> GroupCoordinator:
         """Another coordinator in the same state."""
@@ -479,15 +481,13 @@ class GroupCoordinator:
         """An error, or NONE where a member may commit offsets with TxnOffsetCommit. `validate`
         checks the group's id before."""
         version = LARGEST if api_version is None else api_version
-        return (
-            self._group(group_id)
-            .machine.handle(
-                "TxnOffsetCommit for the group",
-                **of.fields,
-                knows_not_found=version >= KNOWS_NOT_FOUND["TxnOffsetCommit"],
-            )
-            .reply.error
-        )
+        group = self._group(group_id)
+        self._made = None if group.is_known else group_id
+        return group.machine.handle(
+            "TxnOffsetCommit for the group",
+            **of.fields,
+            knows_not_found=version >= KNOWS_NOT_FOUND["TxnOffsetCommit"],
+        ).reply.error
 
     def writes(self, group_id: str, offsets: Iterable[Hashable]) -> None:
         """An OffsetCommit of these partitions is in the log, and not replicated yet."""
@@ -515,7 +515,11 @@ class GroupCoordinator:
 
     def not_appended(self, group_id: str, offsets: Iterable[Any], producer_id: int) -> None:
         """The leader of the log of offsets has refused a batch of them, which a transaction of this
-        producer was to write."""
+        producer was to write. From 4.0 on the group is gone if the request has made it
+        (CoordinatorRuntime.CoordinatorContext.revertLastWrittenOffset)."""
+        if self._made == group_id and self._no_offset.value(group_coordinator_service):
+            del self.groups[group_id]
+            return
         for machine in map(self._group(group_id).offsets.get, offsets):
             if machine is not None:
                 machine.handle("offset of a transaction refused", producer_id=producer_id)

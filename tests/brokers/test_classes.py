@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epochfence.model.conformance.classes.comparison import compare
+from epochfence.model.conformance.classes.group_offsets_steps import GroupOffsets
 from epochfence.model.conformance.classes.host import Host, jars_of
 from epochfence.model.conformance.classes.machines import MACHINES
 from epochfence.model.conformance.classes.zookeeper_id_steps import BROKER, ZooKeeperIds
@@ -12,7 +13,14 @@ from epochfence.model.conformance.kafka.broker import Broker
 from epochfence.model.machine import Machine
 from epochfence.spec.producer_ids import zookeeper
 
-STATES = {"coordinator": 12, "leader": 20, "producer-ids": 50, "controller": 8, "zookeeper-ids": 9}
+STATES = {
+    "coordinator": 12,
+    "leader": 20,
+    "producer-ids": 50,
+    "controller": 8,
+    "zookeeper-ids": 9,
+    "group-offsets": 40,
+}
 
 FROM_3_6 = ("3.6", "3.9", "4.0.1", "4.3", "4.4")
 
@@ -32,9 +40,14 @@ def test_the_classes_of_kafka_take_the_steps_of_the_tables(name: str, broker: Br
 
 
 @pytest.mark.releases(*FROM_3_6)
-@pytest.mark.parametrize("name", sorted({*MACHINES} - {"coordinator", "leader", "zookeeper-ids"}))
+@pytest.mark.parametrize("name", ["controller", "producer-ids"])
 def test_the_classes_of_ids_take_the_steps_of_the_tables(name: str, broker: Broker) -> None:
     takes(name, broker)
+
+
+@pytest.mark.releases("4.0.1", "4.3", "4.4")
+def test_the_classes_of_a_groups_offsets_take_the_steps_of_the_tables(broker: Broker) -> None:
+    takes(GroupOffsets.name, broker)
 
 
 @pytest.mark.releases("2.5")

@@ -6,19 +6,24 @@ from collections.abc import Mapping
 from typing import Final
 
 from .coordinator_steps import Coordinator
+from .group_offsets_steps import GroupOffsets
 from .leader_steps import Leader
 from .producer_id_steps import ControlManager, ProducerIds
 from .versions import VERSIONS
 from .zookeeper_id_steps import ZooKeeperIds
 
 MACHINES: Final[
-    Mapping[str, type[Coordinator | Leader | ProducerIds | ControlManager | ZooKeeperIds]]
+    Mapping[
+        str,
+        type[Coordinator | Leader | ProducerIds | ControlManager | ZooKeeperIds | GroupOffsets],
+    ]
 ] = {
     Coordinator.name: Coordinator,
     Leader.name: Leader,
     ProducerIds.name: ProducerIds,
     ControlManager.name: ControlManager,
     ZooKeeperIds.name: ZooKeeperIds,
+    GroupOffsets.name: GroupOffsets,
 }
 """For each name: the local steps of its machine."""
 

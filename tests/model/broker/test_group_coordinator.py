@@ -315,6 +315,27 @@ def test_a_commit_without_generation_makes_the_group_even_if_it_is_refused(
     assert groups.delete("g") == "NONE"
 
 
+@pytest.mark.parametrize(
+    ("protocol", "told"),
+    [("3.9", "NONE"), ("4.0.0", "GROUP_ID_NOT_FOUND"), ("4.4", "GROUP_ID_NOT_FOUND")],
+)
+def test_a_refused_append_undoes_the_group_that_its_request_has_made_from_4_0_on(
+    protocol: str, told: str
+) -> None:
+    groups = GroupCoordinator(protocol=protocol)
+    assert groups.may_commit_in_transaction("g", Identity("", -1)) == "NONE"
+    groups.not_appended("g", ["t-0"], producer_id=7)
+    assert groups.delete("g") == told
+
+
+def test_a_refused_append_leaves_a_group_that_was_there() -> None:
+    groups = GroupCoordinator()
+    for outcome in (groups.may_commit, groups.may_commit_in_transaction):
+        assert outcome("g", Identity("", -1)) == "NONE"
+    groups.not_appended("g", ["t-0"], producer_id=7)
+    assert groups.delete("g") == "NONE"
+
+
 @pytest.mark.parametrize(("protocol", "committed"), [("2.5", 5), ("3.9", 5), ("4.0.0", 7)])
 def test_a_zombies_refused_offset_drops_the_pending_one_before_4_0(
     protocol: str, committed: int

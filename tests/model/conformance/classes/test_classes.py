@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from functools import cache
 from itertools import islice
@@ -12,6 +13,7 @@ import pytest
 
 from epochfence.model.conformance.classes import host
 from epochfence.model.conformance.classes.comparison import ABSENT, Comparison, compare
+from epochfence.model.conformance.classes.group_offsets_steps import GroupOffsets
 from epochfence.model.conformance.classes.host import (
     IN,
     OUT,
@@ -22,6 +24,9 @@ from epochfence.model.conformance.classes.host import (
 )
 from epochfence.model.conformance.classes.machines import MACHINES
 from epochfence.model.conformance.classes.steps import LocalStep, LocalSteps
+from epochfence.model.machine import Machine
+from epochfence.spec.groups import offset_metadata
+from epochfence.spec.groups.state import committed
 from epochfence.tests.cli.test_cli import epochfence
 
 
@@ -116,6 +121,27 @@ def test_every_number_of_a_result_counts(place: int) -> None:
     assert "77 in Kafka's class" in result.disagreements[0].places[0]
 
 
+def test_a_mutated_row_is_noticed() -> None:
+    """A row that drops a committed transaction's offset differs from the class."""
+    name = GroupOffsets.name
+    steps = some_steps(6200, name)
+    jvm = Faithful(steps)
+    ended = offset_metadata.transaction_ended
+    completed = next(row for row in ended.rows if row.id == "completed")
+    changed = dataclasses.replace(completed, set={**completed.set, committed: committed})
+    rows = tuple(changed if row is completed else row for row in ended.rows)
+    tables = tuple(
+        dataclasses.replace(table, rows=rows) if table is ended else table
+        for table in MACHINES[name]("4.4").blank.tables
+    )
+    mutant = GroupOffsets("4.4", Machine(tables, protocol="4.4"))
+    known = (step for step in mutant.steps(34) if step.given in jvm.expected)
+    result = compare(mutant, known, cast("Host", jvm))
+    assert {row for found in result.disagreements for row in found.step.rows} == {
+        (ended.on.name, "completed")
+    }
+
+
 def test_a_field_that_a_release_lacks_is_named_and_not_compared() -> None:
     steps = some_steps(1)
     jvm = Faithful(steps)
@@ -152,6 +178,7 @@ def test_jars_that_are_missing_or_of_another_scala_get_one_line(tmp_path: Path) 
         ("--machine coordinator", "are for --classes"),
         ("--classes 2.8 --machine producer-ids", "--machine producer-ids is from 3.6 on"),
         ("--classes 3.6 --machine zookeeper-ids", "--machine zookeeper-ids is from 2.5 to 2.8"),
+        ("--classes 3.9 --machine group-offsets", "--machine group-offsets is from 4.0.0 on"),
         ("", "needs --bootstrap HOST:PORT, or --classes RELEASE"),
     ],
 )
