@@ -57,7 +57,7 @@ clients: $(READY) ## programs of other clients and their own tests on served clu
 	$(BIN)/python tests/clients/run.py --kafka $(CLIENTS)
 	$(if $(CLIENTS),,$(BIN)/python tests/clients/suites.py)
 
-cluster: $(READY) ## a search on Spark in nine network namespaces, disturbed, to docs/cluster.md, by root, Linux and Java; ARGS='--run worker' is one run
+cluster: $(READY) ## a search on Spark in nine network namespaces, disturbed, to docs/cluster.md, by root, Linux and Java; ARGS='--run worker' is one run, ARGS=--short what CI runs
 	$(BIN)/python tests/cluster/run.py $(or $(ARGS),--record)
 
 others: $(READY) ## conform on kfake, klite and Tansu, to docs/brokers.md, by Go and Rust; OTHERS="kfake" takes some

@@ -6,7 +6,10 @@ S3 server. The run is disturbed: a worker is killed, a namespace is cut off for 
 disk is full, the driver is killed and another namespace resumes. Each run must come to the counts
 of a local one. It needs root, Linux, Java 17 and a package index.
 
-`--python FOLDER` takes an environment that an earlier run left in FOLDER (`--keep`).
+`--python FOLDER` takes an environment that an earlier run left in FOLDER (`--keep`). `--short` is
+for CI: two workers, one of which is killed, few levels on Spark, and the packages of this
+environment, linked. `--large` explores 102 million states of the benchmark protocol, undisturbed,
+with all that shards send going through Spark; bench/scale.py has the model of it.
 """
 
 from __future__ import annotations
@@ -19,30 +22,50 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.metadata import distribution
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from epochfence.tests.driver import record
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "cluster.md"
-SYSTEM = ["transactions", "--set", "partitions=1", "--set", "transactions=1"]
-HAND_OVER = "50"  # states of a level: most levels are Spark's
-WORKERS = 4
 S3, MASTER, DRIVER, SECOND = 2, 3, 4, 5  # the last byte of addresses; workers follow from 11 on
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",
     "AWS_EC2_METADATA_DISABLED": "true",
 }
-EARLY = 12  # the level of 36 at which a run is disturbed
 CUT_SECONDS = 30
 FILES = Path("/etc/netns")  # of a namespace, in place of those of /etc
 LIMIT = 900.0  # seconds of a run
+
+
+@dataclass(frozen=True)
+class Form:
+    """How much is run: `system`, on so many `workers`, by Spark from the first level of more than
+    `hand_over` states on. `early` is the level on Spark at which a run is disturbed."""
+
+    system: tuple[str, ...]
+    workers: range
+    hand_over: int
+    early: int = 0
+
+
+FULL = Form(  # most of the 36 levels are Spark's
+    ("transactions", "--set", "partitions=1", "--set", "transactions=1"), range(11, 15), 50, 12
+)
+SHORT = Form(("coordinators",), range(11, 13), 20, 3)
+_SIZE = ("--set", "I=1", "--set", "K=2", "--set", "E=6", "--set", "S=4")
+LARGE = Form((str(ROOT / "bench" / "ktx.py"), *_SIZE), range(11, 15), 200_000)
 
 
 def address(host: int) -> str:
@@ -127,26 +150,62 @@ class Environment:
         """The environment for executors."""
         return self.folder / "environment.tar.gz"
 
-    def make(self) -> None:
-        """Makes both from this Python and the pinned packages."""
+    @property
+    def server(self) -> Path:
+        """The packages of the S3 server."""
+        return self.folder / "server"
+
+    def _python(self) -> Path:
+        """This Python, or a copy without packages where others can't read it."""
         base = Path(sys.base_prefix)
+        if all(folder.stat().st_mode & 0o005 == 0o005 for folder in (base, *base.parents)):
+            return base / "bin" / "python3"
         ignored = shutil.ignore_patterns("site-packages", "test", "__pycache__")
         shutil.copytree(base, self.folder / "python", symlinks=True, ignore=ignored)
         packages = self.folder / "python" / "lib" / f"python3.{sys.version_info[1]}"
         (packages / "site-packages").mkdir(exist_ok=True)
-        python = self.folder / "python" / "bin" / "python3"
-        run(str(python), "-m", "venv", str(self.bin.parent))
+        return self.folder / "python" / "bin" / "python3"
+
+    def _server(self) -> subprocess.Popen[bytes]:
+        """Starts to install the S3 server."""
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        return subprocess.Popen(
+            [*pip, "--no-compile", "--target", str(self.server), "moto[server,s3]"]
+        )
+
+    def link(self) -> None:
+        """Makes both from this Python and the packages that are here, by links."""
+        server = self._server()
+        run(str(self._python()), "-m", "venv", "--without-pip", str(self.bin.parent))
+        (packages,) = self.bin.parent.glob("lib/python*/site-packages")
+        for file, source in installed("epochfence[check,spark]"):
+            (packages / file).parent.mkdir(parents=True, exist_ok=True)
+            try:
+                (packages / file).hardlink_to(source)
+            except OSError:  # another file system
+                shutil.copy2(source, packages / file)
+        skipped = shutil.ignore_patterns(*SKIPPED, "tests", "docs", "bench")
+        shutil.copytree(ROOT, packages / "epochfence", ignore=skipped)
+        script = self.bin / "epochfence"
+        script.write_text(f"#!{self.bin}/python\nfrom epochfence.cli import main\n\nmain()\n")
+        script.chmod(0o755)
+        # Not compressed: but of another name, Spark unpacks it without permissions.
+        with tarfile.open(self.archive, "w:gz", compresslevel=0) as archive:
+            for part in self.bin.parent.iterdir():  # Spark takes no entry of the whole
+                archive.add(part, part.name, filter=without_jars)
+        server.wait()
+
+    def make(self) -> None:
+        """Makes both from this Python and the pinned packages."""
+        run(str(self._python()), "-m", "venv", str(self.bin.parent))
         pip = [str(self.bin / "pip"), "install", "--quiet", "--disable-pip-version-check"]
         pins = self.folder / "pins.txt"
         lines = (ROOT / "requirements" / "all.txt").read_text().replace("\\\n", "").splitlines()
         pins.write_text("\n".join(line.split(" --hash")[0] for line in lines if line[:1].isalnum()))
         source = self.folder / "source"
-        skipped = shutil.ignore_patterns(".git", ".venv*", "build", "dist", "*.egg-info", "site")
-        shutil.copytree(ROOT, source, ignore=skipped)
+        shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(*SKIPPED))
         run(*pip, "--constraint", str(pins), f"{source}[check,spark]", "venv-pack")
-        server = str(self.folder / "server")
-        run(str(python), "-m", "venv", server)
-        run(f"{server}/bin/pip", "install", "--quiet", "moto[server,s3]")
+        self._server().wait()
         run(
             *(str(self.bin / "venv-pack"), "--quiet", "--prefix", str(self.bin.parent)),
             *("--output", str(self.archive), "--compress-level", "1"),
@@ -156,6 +215,39 @@ class Environment:
         self.archive.chmod(0o644)
 
 
+SKIPPED = (".*", "build", "dist", "*.egg-info", "site", "__pycache__")
+"""What a copy of the project leaves out."""
+
+
+def installed(name: str) -> Iterator[tuple[str, Path]]:
+    """The files of a package and of all that it needs, but its own: each by its name and place."""
+    waiting, seen = [Requirement(name)], set[tuple[str, str]]()
+    while waiting:
+        asked = waiting.pop()
+        for extra in ("", *asked.extras):
+            key = canonicalize_name(asked.name), extra
+            if key in seen:
+                continue
+            is_new = not any(each == key[0] for each, _ in seen)
+            seen.add(key)
+            there = distribution(asked.name)
+            for line in there.requires or ():
+                found = Requirement(line)
+                if found.marker is None or found.marker.evaluate({"extra": extra}):
+                    waiting.append(found)
+            for file in there.files or () if is_new else ():
+                is_own = file.name.startswith("__editable__") or ".." in file.parts
+                source = Path(str(file.locate()))
+                is_needed = file.suffix != ".pyc" and "tests" not in file.parts
+                if is_needed and not is_own and source.is_file():
+                    yield str(file), source
+
+
+def without_jars(file: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Of these, executors have Spark's own copy, or no use."""
+    return None if re.search(r"/(pyspark/jars|z3)/", file.name) else file
+
+
 @dataclass
 class Cluster:
     """The processes in the namespaces."""
@@ -163,6 +255,7 @@ class Cluster:
     network: Network
     environment: Environment
     folder: Path
+    form: Form
     processes: dict[int, subprocess.Popen[bytes]] = field(
         default_factory=dict[int, subprocess.Popen[bytes]]
     )
@@ -214,17 +307,23 @@ class Cluster:
 
     def begin(self) -> None:
         """Starts the storage, the master and the workers."""
-        server = str(self.environment.folder / "server" / "bin" / "moto_server")
-        self.processes[S3] = self.start(S3, [server, "--host", address(S3), "--port", "5000"])
+        self.processes[S3] = self.start(
+            S3,
+            [
+                *(str(self.environment.bin / "python"), "-m", "moto.server"),
+                *("--host", address(S3), "--port", "5000"),
+            ],
+            PYTHONPATH=str(self.environment.server),
+        )
         self.spark(
             *(MASTER, "org.apache.spark.deploy.master.Master", "--host", address(MASTER)),
             *("--port", "7077", "--webui-port", "8080"),
         )
-        wait(lambda: self.asked("PUT", f"http://{address(S3)}:5000/runs") is not None, 60)
-        wait(lambda: self.alive() is not None, 60)
-        for host in workers():
+        wait(lambda: self.asked("PUT", f"http://{address(S3)}:5000/runs") is not None, LIMIT)
+        wait(lambda: self.alive() is not None, LIMIT)
+        for host in self.form.workers:
             self.worker(host)
-        wait(lambda: self.alive() == WORKERS, 120)
+        wait(lambda: self.alive() == len(self.form.workers), LIMIT)
 
     def alive(self) -> int | None:
         """How many workers the master knows; none if it doesn't answer."""
@@ -236,6 +335,13 @@ class Cluster:
         told = self.asked("GET", f"http://{address(S3)}:5000/runs?list-type=2&prefix={name}/") or ""
         levels = re.findall(rf"<Key>{name}/manifest-(\d+)", told)
         return max(map(int, levels), default=0)
+
+    def comes_to(self, name: str, driver: subprocess.Popen[bytes]) -> None:
+        """Waits until a run is in its middle. Raises TimeoutError, also where it has ended."""
+        early = self.form.early
+        wait(lambda: self.level(name) >= early or driver.poll() is not None, LIMIT)
+        if driver.poll() is not None:
+            raise TimeoutError(f"the run ended before level {early}, with {driver.returncode}")
 
     def asked(self, method: str, url: str) -> str | None:
         """The answer to an HTTP request from the first driver's namespace."""
@@ -254,10 +360,12 @@ class Cluster:
         process = self.start(
             host,
             [
-                *(str(self.environment.bin / "epochfence"), "check", *SYSTEM, "--engine", "spark"),
+                *(str(self.environment.bin / "epochfence"), "check", *self.form.system),
+                *("--engine", "spark"),
                 *("--master", f"spark://{address(MASTER)}:7077", *where, "--shards", "8"),
-                *("--hand-over", HAND_OVER, "--json", f"{name}.json"),
+                *("--hand-over", str(self.form.hand_over), "--json", f"{name}.json"),
             ],
+            EPOCHFENCE_SPARK_FILES="off" if self.form is LARGE else "",
             PYSPARK_PYTHON="./environment/bin/python",
             PYSPARK_SUBMIT_ARGS=f"--archives {self.environment.archive}#environment pyspark-shell",
         )
@@ -267,24 +375,24 @@ class Cluster:
     def result(self, host: int, name: str) -> dict[str, object]:
         """The figures of a run, or an empty dictionary."""
         path = self.folder / f"home-{host}" / f"{name}.json"
-        return figures(json.loads(path.read_text())) if path.exists() else {}
+        if not path.exists():
+            return {}
+        result = json.loads(path.read_text())
+        if self.form is LARGE:
+            print(json.dumps({"seconds": result["seconds"], **result["engine"]}), flush=True)
+        return figures(result)
 
     def end(self) -> None:
         """Ends all processes."""
         for process in (*self.drivers, *self.processes.values()):
             stop(process)
-        for host in (DRIVER, SECOND, *workers()):  # what has left its group: Spark's JVMs
+        for host in (DRIVER, SECOND, *self.form.workers):  # what has left its group: Spark's JVMs
             subprocess.run(["pkill", "-9", "-U", str(user(host))], check=False)
 
     def clear(self) -> None:
         """Deletes the copies of the environment that executors unpacked."""
-        for host in workers():
+        for host in self.form.workers:
             shutil.rmtree(self.folder / f"home-{host}" / "work", ignore_errors=True)
-
-
-def workers() -> range:
-    """The hosts of the workers."""
-    return range(11, 11 + WORKERS)
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
@@ -318,8 +426,8 @@ def undisturbed(cluster: Cluster) -> dict[str, object]:
 def worker_killed(cluster: Cluster) -> dict[str, object]:
     """A worker and its executor are killed in mid-run, and the worker is started again."""
     process = cluster.driver(DRIVER, "worker")
-    wait(lambda: cluster.level("worker") >= EARLY, LIMIT)
-    host = workers()[0]
+    cluster.comes_to("worker", process)
+    host = cluster.form.workers[0]
     stop(cluster.processes[host])
     subprocess.run(["pkill", "-9", "-U", str(user(host))], check=False)
     cluster.worker(host)
@@ -330,10 +438,10 @@ def worker_killed(cluster: Cluster) -> dict[str, object]:
 def cut_off(cluster: Cluster) -> dict[str, object]:
     """A worker can't be reached for thirty seconds."""
     process = cluster.driver(DRIVER, "cut")
-    wait(lambda: cluster.level("cut") >= EARLY, LIMIT)
-    cluster.network.plug(workers()[1], "down")
+    cluster.comes_to("cut", process)
+    cluster.network.plug(cluster.form.workers[1], "down")
     time.sleep(CUT_SECONDS)
-    cluster.network.plug(workers()[1], "up")
+    cluster.network.plug(cluster.form.workers[1], "up")
     process.wait(LIMIT)
     return cluster.result(DRIVER, "cut")
 
@@ -341,10 +449,10 @@ def cut_off(cluster: Cluster) -> dict[str, object]:
 def disk_full(cluster: Cluster) -> dict[str, object]:
     """The disk of a worker's visited sets is full in mid-run. The run goes on elsewhere, or ends
     and is resumed once there is room."""
-    host = workers()[2]
+    host = cluster.form.workers[2]
     local = cluster.folder / f"home-{host}" / "local"
     process = cluster.driver(DRIVER, "disk")
-    wait(lambda: cluster.level("disk") >= EARLY, LIMIT)
+    cluster.comes_to("disk", process)
     filler = local / "filler"
     with suppress(OSError), filler.open("wb", buffering=0) as file:
         while True:
@@ -359,7 +467,7 @@ def disk_full(cluster: Cluster) -> dict[str, object]:
 def driver_killed(cluster: Cluster) -> dict[str, object]:
     """The driver is killed in mid-run, and another namespace resumes the run."""
     process = cluster.driver(DRIVER, "driver")
-    wait(lambda: cluster.level("driver") >= EARLY, LIMIT)
+    cluster.comes_to("driver", process)
     stop(process)
     cluster.driver(SECOND, "driver", "--resume").wait(LIMIT)
     return cluster.result(SECOND, "driver")
@@ -375,16 +483,17 @@ DISTURBANCES = {
 
 
 @contextmanager
-def cluster_of(environment: Environment, folder: Path) -> Iterator[Cluster]:
+def cluster_of(environment: Environment, folder: Path, form: Form) -> Iterator[Cluster]:
     """A running cluster."""
-    hosts = [S3, MASTER, DRIVER, SECOND, *workers()]
+    hosts = [S3, MASTER, DRIVER, SECOND, *form.workers]
     with ExitStack() as stack:
         network = stack.enter_context(Network(f"epf{os.getpid()}-", hosts))
-        local = folder / f"home-{workers()[2]}" / "local"  # a small disk
-        local.mkdir(parents=True)
-        run("mount", "-t", "tmpfs", "-o", "size=700M,mode=0777", "tmpfs", str(local))
-        stack.callback(run, "umount", "-l", str(local))
-        cluster = Cluster(network, environment, folder)
+        if form is FULL:
+            local = folder / f"home-{form.workers[2]}" / "local"  # a small disk
+            local.mkdir(parents=True)
+            run("mount", "-t", "tmpfs", "-o", "size=700M,mode=0777", "tmpfs", str(local))
+            stack.callback(run, "umount", "-l", str(local))
+        cluster = Cluster(network, environment, folder, form)
         stack.callback(cluster.end)
         cluster.begin()
         yield cluster
@@ -406,6 +515,8 @@ def main() -> None:
     parser.add_argument("--python", type=Path, help="an environment of an earlier run")
     parser.add_argument("--keep", action="store_true", help="leave the environment")
     parser.add_argument("--run", action="append", choices=DISTURBANCES, help="these alone")
+    parser.add_argument("--short", action="store_true", help="a short form: a worker is killed")
+    parser.add_argument("--large", action="store_true", help="102 million states, undisturbed")
     parser.add_argument("--record", action="store_true", help="renew the table of docs/cluster.md")
     chosen = parser.parse_args()
     if lacks := missing():
@@ -413,17 +524,19 @@ def main() -> None:
     place = chosen.python or Path(tempfile.mkdtemp(prefix="epochfence-cluster-", dir="/var/tmp"))
     place.chmod(0o755)
     environment = Environment(place)
+    form = SHORT if chosen.short else LARGE if chosen.large else FULL
     if not environment.archive.exists():
-        environment.make()
+        (environment.make if form is FULL else environment.link)()
     local = place / "local.json"
-    words = [str(environment.bin / "epochfence"), "check", *SYSTEM, "--json", str(local)]
+    words = [str(environment.bin / "epochfence"), "check", *form.system, "--json", str(local)]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
     expected = figures(json.loads(local.read_text()))
     lines, wrong = ["| disturbance | states | transitions | seconds |", "|---|---|---|---|"], 0
-    keys = chosen.run or list(DISTURBANCES)
+    of_form = {SHORT: ["worker"], LARGE: ["none"], FULL: list(DISTURBANCES)}
+    keys = chosen.run or of_form[form]
     runs = Path(tempfile.mkdtemp(prefix="runs-", dir=place))
     runs.chmod(0o755)
-    with cluster_of(environment, runs) as cluster:
+    with cluster_of(environment, runs, form) as cluster:
         for name, disturbed in map(DISTURBANCES.__getitem__, keys):
             began = time.monotonic()
             try:
