@@ -276,8 +276,6 @@ class Graph:
 
     def _rebuilt(self, n: Node, args: tuple[Node, ...]) -> Node:
         match n.op:
-            case "const":
-                return n
             case "not":
                 return self.not_(args[0])
             case "and":

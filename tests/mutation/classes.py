@@ -7,6 +7,7 @@ Needs a JDK and Maven.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +21,7 @@ from epochfence.model.machine import Machine
 from epochfence.spec.systems.reductions.leader import LEADER_ALONE
 from epochfence.tests.mutation.answers import of_machine
 from epochfence.tests.mutation.mutants import every_mutant
+from epochfence.tests.mutation.run import judge_named
 
 RELEASE: Final = "4.4"
 SEED: Final = 7
@@ -66,22 +68,29 @@ def candidates(name: str, drawn: Drawn) -> Iterator[tuple[str, tuple[Table, ...]
 
 
 def main() -> None:
-    """Prints each mutant with the number of steps that the class takes in another way."""
+    """Prints each mutant with the number of steps that the class takes in another way, and the
+    first that notices it in `make mutation`."""
     draw = random.Random(SEED)
-    noticed = total = 0
+    noticed, total = list[str](), 0
     for name, drawn in DRAWN.items():
         with Host(MACHINES[name].java, jars_of(VERSIONS[RELEASE])) as host:
             for label, tables in draw.sample(list(candidates(name, drawn)), drawn.mutants):
                 machine = MACHINES[name](RELEASE, drawn.remade(tables))
                 try:
                     result = compare(machine, machine.steps(drawn.states), host)
-                    said = f"{result.disagreeing} of {result.steps}"
-                    noticed += result.disagreeing > 0
+                    said, differs = f"{result.disagreeing} of {result.steps}", result.disagreeing
                 except ModelError as error:  # the mutant leaves the range of a field
-                    said, noticed = str(error), noticed + 1
+                    said, differs = str(error), 1
                 total += 1
+                noticed += [label] if differs else []
                 print(f"{label}: {said}", flush=True)
-    print(f"{noticed} of {total} are noticed")
+    fates = Counter[str]()
+    for label in noticed:
+        (outcome,) = judge_named([label])
+        fates[outcome.fate] += 1
+        print(f"{label}: {outcome.fate}", flush=True)
+    print(f"{len(noticed)} of {total} are noticed")
+    print(f"in make mutation by: {dict(fates)}")
 
 
 if __name__ == "__main__":

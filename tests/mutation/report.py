@@ -48,6 +48,9 @@ that are killed. `make mutation` runs all mutants, in under an hour on two cores
 `make mutation ARGS="--machine M"` those of a machine. Both renew this page, which shows each
 machine as it was when all of its mutants were last run. `--json FILE` lists the fate of each, and
 `tests/mutation/record.json` names the survivors.
+
+[Kafka's own classes](classes.md#mutants) notice 29 of 50 drawn mutants; 16 of these break no
+property.
 """
 
 
