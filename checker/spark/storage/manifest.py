@@ -52,6 +52,14 @@ _valid = validator(
 )
 
 
+def _of_this_version(data: dict[str, Any]) -> Any:
+    """Raises DamagedError for a manifest of another format, before its shape is looked at."""
+    if data.get("format", FORMAT) != FORMAT:
+        there = str(data["format"])[:20]
+        raise DamagedError(f"its format is {there!r}, and this version reads {FORMAT!r}")
+    return _valid(data)
+
+
 def newest(storage: Storage, sizes: Iterable[str]) -> tuple[str, dict[str, Any]]:
     """The name and content of the newest manifest among the folder's files.
 
@@ -65,7 +73,7 @@ def newest(storage: Storage, sizes: Iterable[str]) -> tuple[str, dict[str, Any]]
     name = serials[-1]
     try:
         int(name.partition("-")[2].partition(".")[0])
-        return name, unseal(storage.read(name), _valid)
+        return name, unseal(storage.read(name), _of_this_version)
     except (DamagedError, ValueError) as error:
         raise CheckpointError(
             f"{uri}/{name}: {error}; start the run again in another folder"
