@@ -211,6 +211,16 @@ KeepGoing = Annotated[
         "--keep-going", help="Continue after a broken property, and report every property."
     ),
 ]
+TransactionVersion = Annotated[
+    int | None,
+    typer.Option(
+        "--transaction-version",
+        min=0,
+        max=2,
+        metavar="LEVEL",
+        help="The brokers' finalized transaction.version (default: the release's newest).",
+    ),
+]
 Json = Annotated[Output | None, _json("the result")]
 TraceFile = Annotated[
     Output | None,

@@ -18,7 +18,7 @@ from ...files import Output, is_folder
 from ...language import DeclarationError
 from ...language.declaration.arguments import one_of, question
 from ..exits import USAGE, announce_wait, fail, needing, write_json
-from ..options import EngineOptions, Json, JsonLines, Protocol
+from ..options import EngineOptions, Json, JsonLines, Protocol, TransactionVersion
 from ..screen import beside, screen, within_columns
 
 if TYPE_CHECKING:
@@ -188,16 +188,7 @@ class JudgeOptions(EngineOptions):
         bool,
         typer.Option("--excerpt", help="The recording begins in the middle of a log."),
     ] = False
-    transaction_version: Annotated[
-        int | None,
-        typer.Option(
-            "--transaction-version",
-            min=0,
-            max=2,
-            metavar="LEVEL",
-            help="The brokers' finalized transaction.version (default: the release's newest).",
-        ),
-    ] = None
+    transaction_version: TransactionVersion = None
     inputs: Annotated[
         list[str] | None,
         typer.Option("--input", metavar="URI", help="On Spark: *.jsonl, Parquet, or folders."),
@@ -211,14 +202,16 @@ class JudgeOptions(EngineOptions):
     def settings(self) -> Settings:
         """The brokers of the histories. Ends the command for a level that the release lacks."""
         from ...model.judge.operations import Settings
-        from ...spec.releases.features import KAFKA
+        from ...spec.releases.broker_versions import check_transaction_version
 
         level = self.transaction_version
         settings = Settings(excerpt=self.excerpt, transaction_version=level)
         if self.protocol is not None:
             settings = replace(settings, protocol=self.protocol)
-        if level and "transaction_version_2" not in KAFKA.features_at(settings.protocol):
-            fail(f"--transaction-version {level}: Kafka {settings.protocol} has 0")
+        try:
+            check_transaction_version(level or 0, settings.protocol)
+        except ValueError as error:
+            fail(error)
         return settings
 
 

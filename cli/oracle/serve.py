@@ -22,7 +22,7 @@ from ...language.declaration.errors import DeclarationError
 from ...spec.releases.features import NEWEST, RELEASED
 from ..checking.traces import schedule_in, scheduled
 from ..exits import BROKEN, INCONCLUSIVE, fail, internal, needing, write_json
-from ..options import Json, a_number, output_of, seconds_option
+from ..options import Json, TransactionVersion, a_number, output_of, seconds_option
 from .conform import properties_of, restarts, security_of
 
 if TYPE_CHECKING:
@@ -220,16 +220,7 @@ class ClusterOptions:
     racks: Annotated[
         str, typer.Option("--racks", metavar="RACK[,...]", help="Racks of the brokers, in turn.")
     ] = ""
-    transaction_version: Annotated[
-        int | None,
-        typer.Option(
-            "--transaction-version",
-            min=0,
-            max=2,
-            metavar="LEVEL",
-            help="The finalized transaction.version (default: the release's newest).",
-        ),
-    ] = None
+    transaction_version: TransactionVersion = None
     broker_config: Annotated[
         list[str] | None,
         typer.Option(

@@ -12,7 +12,12 @@ from uuid import UUID
 
 from ...spec.access.acls import Acls
 from ...spec.releases.api_versions import LARGEST
-from ...spec.releases.broker_versions import BY_NAME, metadata_version, newest_of
+from ...spec.releases.broker_versions import (
+    BY_NAME,
+    check_transaction_version,
+    metadata_version,
+    newest_of,
+)
 from ...spec.releases.features import RELEASED
 from ..cluster import Cluster
 from ..wire.connection import KNOWN
@@ -84,12 +89,7 @@ class Server(Served):
         self._advertised = advertised
         self.cluster = Cluster(protocol=protocol, now_ms=_wall_ms(), acls=acls)
         if transaction_version is not None:
-            newest = self.cluster.transaction_version
-            if transaction_version not in range(newest + 1):
-                levels = "0" if newest == 0 else f"0 to {newest}"
-                raise ValueError(
-                    f"transaction.version {transaction_version}: Kafka {protocol} has {levels}"
-                )
+            check_transaction_version(transaction_version, protocol)
             self.cluster.update_features(transaction_version=transaction_version)
         self.users = _users(protocol, passwords, unsecured_tokens)
         for limit in ("group_min_session_timeout_ms", "group_max_session_timeout_ms"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from .features import NEWEST, RELEASED
+from .features import KAFKA, NEWEST, RELEASED
 
 _BY_METADATA_VERSION = {
     1: "3.0", 7: "3.3", 8: "3.4", 11: "3.5", 14: "3.6", 19: "3.7", 20: "3.8", 21: "3.9",
@@ -99,6 +99,14 @@ def metadata_version(release: str) -> int | None:
     if release == "4.0.0":  # which knows the same as 4.0.1
         return known["4.0.1"]
     return known[before[-1]] if before else None
+
+
+def check_transaction_version(level: int, release: str) -> None:
+    """Raises ValueError for a level of transaction.version that brokers of a release don't know."""
+    newest = 2 if "transaction_version_2" in KAFKA.features_at(release) else 0
+    if level not in range(newest + 1):
+        levels = "0" if newest == 0 else f"0 to {newest}"
+        raise ValueError(f"transaction.version {level}: Kafka {release} has {levels}")
 
 
 def is_newer(levels: Mapping[str, int]) -> bool:
