@@ -1,10 +1,14 @@
-"""Python's search for garbage, kept from where it would find none."""
+"""Python's search for garbage: rare where it would find none, often where a program runs long."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Final
+
+BY_DEFAULT: Final = (700, 10, 10)
+"""So many objects more, and so many looks at younger ones, make Python look for garbage."""
 
 
 @contextmanager
@@ -21,6 +25,23 @@ def nothing_to_collect() -> Generator[None]:
             gc.unfreeze()  # into the oldest generation
         if enabled:
             gc.enable()
+
+
+@contextmanager
+def collected() -> Generator[None]:
+    """Python looks for garbage as often as by default meanwhile, but not among the objects that
+    are there already."""
+    before, alone = gc.get_threshold(), not _others_have_frozen()
+    if alone:
+        gc.collect()
+        gc.freeze()
+    gc.set_threshold(*BY_DEFAULT)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        if alone:
+            gc.unfreeze()
 
 
 def _others_have_frozen() -> bool:

@@ -39,6 +39,8 @@ class Load:
 
     def __init__(self, bootstrap: str, clients: int) -> None:
         self.bootstrap, self.clients = bootstrap, clients
+        self.producers: dict[int, Producer] = {}
+        """By client. Frames don't name them: exceptions keep these, and with them connections."""
         self.committed: set[str] = set()
         self.failed = 0
         self.read: set[str] = set()
@@ -48,7 +50,7 @@ class Load:
     def produce(self, number: int) -> None:
         """One client's transactions."""
         while not self.over.is_set():
-            producer = Producer(
+            self.producers[number] = Producer(
                 {
                     "bootstrap.servers": self.bootstrap,
                     "transactional.id": f"client-{number}",
@@ -58,24 +60,24 @@ class Load:
                 logger=QUIET,
             )
             try:
-                producer.init_transactions(PATIENCE_S)
-                self._transactions(producer, number)
+                self.producers[number].init_transactions(PATIENCE_S)
+                self._transactions(number)
             except KafkaException:
                 self.failed += 1  # a fatal error: another instance goes on
 
-    def _transactions(self, producer: Producer, number: int) -> None:
+    def _transactions(self, number: int) -> None:
         count = 0
         while not self.over.is_set():
             value = f"{number}.{os.urandom(4).hex()}.{count}".ljust(SIZE)
-            producer.begin_transaction()
-            producer.produce("load", value, partition=number % PARTITIONS)
+            self.producers[number].begin_transaction()
+            self.producers[number].produce("load", value, partition=number % PARTITIONS)
             try:
-                producer.commit_transaction(PATIENCE_S)
+                self.producers[number].commit_transaction(PATIENCE_S)
             except KafkaException as error:
                 if not error.args[0].txn_requires_abort():
                     raise
                 self.failed += 1
-                producer.abort_transaction(PATIENCE_S)
+                self.producers[number].abort_transaction(PATIENCE_S)
             else:
                 self.committed.add(value)
             count += 1

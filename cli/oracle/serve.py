@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 import typer
 
 from ...files import CantWriteError, Output
+from ...garbage import collected
 from ...language.declaration.arguments import one_of
 from ...language.declaration.errors import DeclarationError
 from ...spec.releases.features import NEWEST, RELEASED
@@ -457,6 +458,8 @@ def _run(
                 print(f"clients of the trace: {schedule.text()}", flush=True)
             if http is not None:
                 print(f"faults at {http.address}/faults", flush=True)
+            # main() has it look seldom; connections that have ended are garbage in cycles
+            stack.enter_context(collected())
             stopped.wait(wanted.seconds)
         drawn = served.faults.drawn
         if wanted.random_script is not None:

@@ -23,6 +23,16 @@ from epochfence.model.wire import listener as wire
 from epochfence.sockets import without_descriptor
 
 COMMAND = [sys.executable, "-m", "epochfence.cli", "serve", "--port", "0", "--control", "0"]
+COUNTED = """
+import atexit, gc
+def tell():
+    names = [type(each).__name__ for each in gc.get_objects()]
+    print("left:", names.count("_SelectorSocketTransport"))
+atexit.register(tell)
+from epochfence.cli import main
+main()
+"""
+"""The command, which prints how many connections it still has in memory at its end."""
 VERSIONS = b"\x00\x00\x00\x0a" + b"\x00\x12\x00\x00" + b"\x00\x00\x00\x07" + b"\xff\xff"
 """ApiVersions 0 with its size, correlation id 7 and no client id."""
 
@@ -91,6 +101,19 @@ def test_many_idle_connections_stop_neither_port_and_print_nothing() -> None:
         run.kill()
     assert (run.returncode, err) == (0, "")
     assert "connections: raise max.connections or ulimit -n" in out
+
+
+@pytest.mark.slow(2)
+def test_connections_that_have_ended_take_no_memory() -> None:
+    """asyncio leaves each in a cycle; the command line has Python look for these seldom."""
+    command = [sys.executable, "-c", COUNTED, "serve", "--port", "0"]
+    with subprocess.Popen(command, stdout=-1, text=True) as run:
+        assert run.stdout is not None
+        broker = address(run.stdout.readline().partition("bootstrap.servers=")[2])
+        assert all(answers(broker) for _ in range(500))
+        run.send_signal(signal.SIGINT)
+        left = int(run.stdout.read().rpartition("left: ")[2])
+    assert left < 250
 
 
 def test_a_connection_that_stays_idle_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

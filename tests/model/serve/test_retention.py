@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
+from epochfence.model.records import Flag, decode_batch, encode_batch
 from epochfence.model.serve.handlers import partitions
 from epochfence.model.serve.server import Server
 from epochfence.tests.model.serve.test_apis import Client, batch
@@ -91,6 +94,48 @@ def test_few_of_the_groups_offsets_are_kept_as_records(monkeypatch: pytest.Monke
             told = client.ask("OffsetFetch", groups=groups, require_stable=True)
             (topic,) = told["groups"][0]["topics"]
             assert topic["partitions"][0]["committed_offset"] == 49
+
+
+def test_transactions_leave_no_objects_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Committed and aborted ones, with a record and an offset each, from connections that end."""
+    monkeypatch.setattr(partitions, "OFFSETS_BYTES", 10 * partitions.MARKER_BYTES)
+    settings = {"log.segment.bytes": "1000", "log.retention.bytes": "1000"}
+    with Server("4.4", topics={"orders": 1}, settings=settings) as server:
+        objects: list[int] = []
+        for _ in range(3):
+            for _ in range(20):
+                client = Client(server)
+                with closing(client.connection):
+                    in_transactions(client, 10)
+            server.brokers.do(counted(server))
+            gc.collect()
+            objects.append(len(gc.get_objects()))
+        assert server.partitions.leader("orders", 0).log_end_offset == 2 * 3 * 20 * 10
+        assert abs(objects[2] - objects[1]) < 100  # of 200 transactions
+
+
+def in_transactions(client: Client, count: int) -> None:
+    """Transactions of a record and an offset, of which half are aborted."""
+    told = client.ask("InitProducerId", transactional_id="id", transaction_timeout=60_000)
+    plain = replace(
+        decode_batch(batch(now_ms()))[0], attributes=Flag.TRANSACTIONAL, base_sequence=0
+    )
+    for n in range(count):
+        producer = {name: told[name] for name in ("producer_id", "producer_epoch")}
+        part = {"index": 0, "records": encode_batch(replace(plain, **producer))}
+        topic = {"topic_id": client.server.partitions.ids["orders"], "partition_data": [part]}
+        (of_topic,) = client.ask(
+            "Produce", acks=-1, timeout=1000, transactional_id="id", topic_data=[topic]
+        )["responses"]
+        assert of_topic["partition_responses"][0]["error_code"] == "NONE"
+        offset = {"partition_index": 0, "committed_offset": n, "committed_metadata": ""}
+        told = client.ask(
+            "TxnOffsetCommit", 5, transactional_id="id", group_id="group", **producer,
+            generation_id=-1, member_id="", topics=[{"name": "orders", "partitions": [offset]}],
+        )  # fmt: skip
+        assert told["topics"][0]["partitions"][0]["error_code"] == "NONE"
+        told = client.ask("EndTxn", transactional_id="id", committed=bool(n % 2), **producer)
+        assert told["error_code"] == "NONE"
 
 
 async def counted(server: Server) -> None:
