@@ -17,7 +17,7 @@ from ...cluster import STATE_PARTITIONS, Cluster
 from ...wire.listener import Answer, Request
 from ..settings import Settings
 from .authorized import NOT_ASKED, OPERATIONS, on_cluster, operations
-from .partitions import LEADER_EPOCH, LOG_TOPIC, OFFSETS_TOPIC, Partitions
+from .partitions import LEADER_EPOCH, LOG_TOPIC, MOST_PARTITIONS, OFFSETS_TOPIC, Partitions
 
 _INTERNAL: Final = (OFFSETS_TOPIC, LOG_TOPIC)
 _GROUP, _TRANSACTION = 0, 1
@@ -322,9 +322,10 @@ class MetadataApis:
         error = self._may.may_create(request.principal, name, by_metadata=False)
         if error != "NONE":
             return error, None
-        error = self._partitions.create(name, max(count, 1), only_checks=True)
-        if error != "NONE":
-            return error, self._partitions.why_not(name)
+        if (refused := self._partitions.refusal(name)) is not None:
+            return refused
+        if count > MOST_PARTITIONS:
+            return "INVALID_PARTITIONS", None
         configs = {each["name"]: each["value"] for each in topic.get("configs") or ()}
         if (why := self._settings.wrong(configs)) is not None:
             return "INVALID_CONFIG", why
@@ -346,12 +347,11 @@ class MetadataApis:
             why += f"factor of {factor} cannot be reached because only {self._nodes.count} "
             why += "broker(s) are registered."
             return "INVALID_REPLICATION_FACTOR", why
-        check = bool(request.fields.get("validate_only"))
-        error = self._partitions.create(name, count, configs, only_checks=check)
-        if error == "NONE" and not check:
+        if not request.fields.get("validate_only"):
+            self._partitions.create(name, count, configs)
             self._partitions.factors[name] = factor
             self._place(name, topic.get("assignments") or (), 0)
-        return error, None
+        return "NONE", None
 
     def _place(self, topic: str, assigned: Iterable[Mapping[str, Any]], first: int) -> None:
         """Partitions from `first` on have the replicas that a client has chosen."""

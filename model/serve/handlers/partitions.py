@@ -25,6 +25,7 @@ MARKER_BYTES: Final = 78
 """The bytes of a marker, and so many are counted for any batch that the cluster writes itself."""
 OFFSETS_BYTES: Final = 1000 * MARKER_BYTES
 LONGEST_NAME: Final = 249
+MOST_PARTITIONS: Final = 10_000
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _EPOCH_AT = 12, 16  # where a batch has it, behind its base offset and length
 _CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = (17, 21), (21, 23), (35, 43)
@@ -117,11 +118,11 @@ class Partitions:
         """Whether a topic can have this name (Topic.validate)."""
         return bool(_NAME.fullmatch(topic)) and topic not in (".", "..")
 
-    def why_not(self, topic: str) -> str | None:
-        """Why a topic can't be made, in Kafka's words (Topic.validate, ReplicationControlManager);
-        None where it can."""
+    def refusal(self, topic: str) -> tuple[str, str] | None:
+        """The error if a topic of this name can't be made, and why, in Kafka's words
+        (Topic.validate, ReplicationControlManager); None where it can."""
         if topic in self.topics or topic in (OFFSETS_TOPIC, LOG_TOPIC):
-            return f"Topic '{topic}' already exists."
+            return "TOPIC_ALREADY_EXISTS", f"Topic '{topic}' already exists."
         why = None
         if not topic:
             why = "the empty string is not allowed"
@@ -133,27 +134,19 @@ class Partitions:
             why = f"'{topic}' contains one or more characters other than ASCII alphanumerics, "
             why += "'.', '_' and '-'"
         if why is not None:
-            return f"Topic name is invalid: {why}"
+            return "INVALID_TOPIC_EXCEPTION", f"Topic name is invalid: {why}"
         for other in self.topics:
             if _collides(topic, other):
-                return f"Topic '{topic}' collides with existing topic: {other}"
+                why = f"Topic '{topic}' collides with existing topic: {other}"
+                return "INVALID_TOPIC_EXCEPTION", why
         return None
 
-    def create(
-        self, topic: str, count: int, settings: Mapping[str, str] | None = None, *,
-        only_checks: bool = False,
-    ) -> str:  # fmt: skip
-        """Makes a topic, or only checks whether it could be made: an error."""
-        if not self.is_name(topic):
-            return "INVALID_TOPIC_EXCEPTION"
-        if topic in self.topics or topic in (OFFSETS_TOPIC, LOG_TOPIC):
-            return "TOPIC_ALREADY_EXISTS"
-        if any(_collides(topic, other) for other in self.topics):
-            return "INVALID_TOPIC_EXCEPTION"
-        if not 0 < count <= 10_000:
+    def create(self, topic: str, count: int, settings: Mapping[str, str] | None = None) -> str:
+        """Makes a topic: an error."""
+        if (refused := self.refusal(topic)) is not None:
+            return refused[0]
+        if not 0 < count <= MOST_PARTITIONS:
             return "INVALID_PARTITIONS"
-        if only_checks:
-            return "NONE"
         self.topics[topic] = count
         self._identify(topic)
         self.settings.set(topic, settings or {})
