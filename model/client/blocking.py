@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ...language import Expression
 from ...spec.client import blocking, calls
@@ -16,6 +16,9 @@ from ...spec.releases.client_features import close_wakes, request_limit_named
 from .accumulator import Accumulator, topic_of
 from .metrics import NS_PER_MS, Metrics
 from .requests import CallFailedError, CallResult, Record
+
+API_EXCEPTIONS: Final = frozenset(("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"))
+"""The ApiExceptions of TransactionManager.maybeFailWithError."""
 
 
 @dataclass
@@ -63,8 +66,8 @@ class Sends:
         return sum(waiting.record.waits_for == "memory" for waiting in self.waiting)
 
     def send(self, record: Record, now_ms: int) -> Record:
-        """KafkaProducer.doSend. Raises CallFailedError for an exception of Kafka's client; other
-        errors are the record's, as those of a record that waits are."""
+        """KafkaProducer.doSend. Raises CallFailedError for an exception that is no ApiException;
+        other errors are the record's, as those of a record that waits are."""
         waiting = Waiting(record, now_ms, now_ms)
         if topic_of(record.partition) in self.unknown_topics:
             return self._waits(waiting, "metadata", now_ms)
@@ -117,7 +120,9 @@ class Sends:
             return self._fails(record, blocking.TOO_LARGE)
         if not self.machine.value(calls.appends_first):
             waiting.adds = False
-            self._add(record.partition)
+            failed = self._added(record)
+            if failed is not None:
+                return failed
         return self._appends(waiting, now_ms)
 
     def _appends(self, waiting: Waiting, now_ms: int) -> Record:
@@ -135,9 +140,20 @@ class Sends:
         error = self.accumulator.append(record)
         if error is not None:
             self._throws(record, error)
-        if waiting.adds:
+        return (self._added(record) if waiting.adds else None) or record
+
+    def _added(self, record: Record) -> Record | None:
+        """TransactionManager.maybeAddPartition; the failed record that the application gets where
+        that raises an ApiException. A record that is in a batch already stays there."""
+        try:
             self._add(record.partition)
-        return record
+        except CallFailedError as failed:
+            if failed.error not in API_EXCEPTIONS:
+                raise
+            is_there = self.accumulator.has(record)
+            returned = Record(record.partition, record.size) if is_there else record
+            return self._fails(returned, failed.error)
+        return None
 
     def _throws(self, record: Record, error: str) -> None:
         """For an exception that is no ApiException: the send itself raises it, and the client goes
@@ -146,10 +162,10 @@ class Sends:
         record.is_done, record.error = True, error
         raise CallFailedError(error)
 
-    def _fails(self, record: Record, error: Expression) -> Record:
+    def _fails(self, record: Record, error: Expression | str) -> Record:
         """For an ApiException: it is the record's, and may be the client's."""
         self.metrics.record("errors")
-        name = self.machine.value(error)
+        name = error if isinstance(error, str) else self.machine.value(error)
         record.is_done, record.error, record.waits_for = True, name, None
         self._fail(name)
         return record

@@ -269,9 +269,11 @@ def test_a_send_after_an_error(release: str) -> None:
     since = release == "3.5"
     client = transactional_of(release)
     client.fail("INVALID_PRODUCER_EPOCH", is_fatal=False)
-    wrapped = ("KAFKA_EXCEPTION", "INVALID_PRODUCER_EPOCH")
-    told = ("INVALID_PRODUCER_EPOCH", None) if since else wrapped
-    assert raised(lambda: client.send("t-0")) == told
+    if since:
+        assert client.send("t-0").error == "INVALID_PRODUCER_EPOCH"
+    else:
+        wrapped = ("KAFKA_EXCEPTION", "INVALID_PRODUCER_EPOCH")
+        assert raised(lambda: client.send("t-0")) == wrapped
     assert client.accumulator.has_undrained == since
     other = idempotent(release)
     other.fail("KAFKA_EXCEPTION", is_fatal=True)
@@ -281,6 +283,22 @@ def test_a_send_after_an_error(release: str) -> None:
         record = other.send("t-0")
         other.run()
         assert record.error == "KAFKA_EXCEPTION"
+
+
+@pytest.mark.parametrize("error", ["PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"])
+def test_a_send_returns_an_api_exception_and_raises_what_that_does_to_its_client(
+    error: str,
+) -> None:
+    """KafkaProducer.doSend, TransactionManager.maybeFailWithError and maybeTransitionToErrorState:
+    only a fenced client may fail once more."""
+    client = transactional_of("4.4")
+    client.fail(error, is_fatal=True)
+    if error == "PRODUCER_FENCED":
+        record = client.send("t-0")
+        assert (record.is_done, record.error) == (True, error)
+    else:
+        assert raised(lambda: client.send("t-0")) == ("ILLEGAL_STATE", None)
+    assert client.machine["state"] == "FATAL_ERROR"
 
 
 @pytest.mark.parametrize("release", ["2.7", "3.5"])
