@@ -34,7 +34,13 @@ class ClassOptions:
     ] = None
     machine: Annotated[
         Literal[
-            "coordinator", "leader", "producer-ids", "controller", "zookeeper-ids", "group-offsets"
+            "coordinator",
+            "leader",
+            "producer-ids",
+            "controller",
+            "zookeeper-ids",
+            "group-offsets",
+            "client",
         ]
         | None,
         typer.Option("--machine", help="classes: the machine to compare (default: each)."),

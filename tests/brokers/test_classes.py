@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from epochfence.model.conformance.classes.comparison import compare
-from epochfence.model.conformance.classes.group_offsets_steps import GroupOffsets
 from epochfence.model.conformance.classes.host import Host, jars_of
 from epochfence.model.conformance.classes.machines import MACHINES
-from epochfence.model.conformance.classes.zookeeper_id_steps import BROKER, ZooKeeperIds
+from epochfence.model.conformance.classes.machines.client_steps import Client
+from epochfence.model.conformance.classes.machines.group_offsets_steps import GroupOffsets
+from epochfence.model.conformance.classes.machines.zookeeper_id_steps import BROKER, ZooKeeperIds
 from epochfence.model.conformance.kafka.broker import Broker
 from epochfence.model.machine import Machine
 from epochfence.spec.producer_ids import zookeeper
@@ -20,6 +21,7 @@ STATES = {
     "controller": 8,
     "zookeeper-ids": 9,
     "group-offsets": 40,
+    "client": 60,
 }
 
 FROM_3_6 = ("3.6", "3.9", "4.0.1", "4.3", "4.4")
@@ -43,6 +45,20 @@ def test_the_classes_of_kafka_take_the_steps_of_the_tables(name: str, broker: Br
 @pytest.mark.parametrize("name", ["controller", "producer-ids"])
 def test_the_classes_of_ids_take_the_steps_of_the_tables(name: str, broker: Broker) -> None:
     takes(name, broker)
+
+
+@pytest.mark.releases(*FROM_3_6)
+def test_the_classes_of_a_client_take_the_steps_of_the_tables(broker: Broker) -> None:
+    takes(Client.name, broker)
+
+
+@pytest.mark.releases("4.4")
+def test_the_client_of_another_release_is_noticed(broker: Broker) -> None:
+    """From 4.0 on INVALID_PRODUCER_ID_MAPPING is fatal."""
+    machine = Client("3.9")
+    with Host(machine.java, jars_of(broker.version)) as host:
+        result = compare(machine, machine.steps(60), host)
+    assert any("currentState" in found.places[0] for found in result.disagreements)
 
 
 @pytest.mark.releases("4.0.1", "4.3", "4.4")

@@ -13,7 +13,6 @@ import pytest
 
 from epochfence.model.conformance.classes import host
 from epochfence.model.conformance.classes.comparison import ABSENT, Comparison, compare
-from epochfence.model.conformance.classes.group_offsets_steps import GroupOffsets
 from epochfence.model.conformance.classes.host import (
     IN,
     OUT,
@@ -23,6 +22,7 @@ from epochfence.model.conformance.classes.host import (
     jars_in,
 )
 from epochfence.model.conformance.classes.machines import MACHINES
+from epochfence.model.conformance.classes.machines.group_offsets_steps import GroupOffsets
 from epochfence.model.conformance.classes.steps import LocalStep, LocalSteps
 from epochfence.model.machine import Machine
 from epochfence.spec.groups import offset_metadata

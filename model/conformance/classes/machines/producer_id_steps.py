@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from ....spec.producer_ids import controller, rpc_manager
-from ....spec.producer_ids.state import Errors
-from ...machine import Machine
-from .steps import LocalStep, LocalSteps, breadth_first
+from .....spec.producer_ids import controller, rpc_manager
+from .....spec.producer_ids.state import Errors
+from ....machine import Machine
+from ..steps import LocalStep, LocalSteps, breadth_first
 
 NOW: Final = 2_000_000_000
 BACKOFF_MS: Final = 50

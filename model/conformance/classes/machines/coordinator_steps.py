@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
-from ....spec.coordinator import entry as declared
-from ....spec.coordinator.markers import Outcome
-from ....spec.coordinator.tables import DRIVEN
-from ....spec.errors import Errors
-from ....spec.releases.api_versions import before as older_than
-from ...machine import Machine
-from .steps import LocalStep, LocalSteps, breadth_first
+from .....spec.coordinator import entry as declared
+from .....spec.coordinator.markers import Outcome
+from .....spec.coordinator.tables import DRIVEN
+from .....spec.errors import Errors
+from .....spec.releases.api_versions import before as older_than
+from ....machine import Machine
+from ..steps import LocalStep, LocalSteps, breadth_first
 
 NOW: Final = 2_000_000_000
 PAST: Final = 1_000

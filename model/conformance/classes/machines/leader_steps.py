@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from ....spec.errors import Errors
-from ....spec.leader.state import last_stable_offset
-from ....spec.leader.tables import DRIVEN
-from ....spec.releases.api_versions import before as older_than
-from ....spec.systems.reductions.leader import LEADER_ALONE
-from ...machine import Machine
-from .steps import LocalStep, LocalSteps, breadth_first
+from .....spec.errors import Errors
+from .....spec.leader.state import last_stable_offset
+from .....spec.leader.tables import DRIVEN
+from .....spec.releases.api_versions import before as older_than
+from .....spec.systems.reductions.leader import LEADER_ALONE
+from ....machine import Machine
+from ..steps import LocalStep, LocalSteps, breadth_first
 
 NOW: Final = 2_000_000_000
 OLD: Final = NOW - 86_400_000

@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-from ....spec.errors import Errors
-from ....spec.groups import offset_metadata
-from ....spec.groups.state import GroupState
-from ...machine import Machine
-from .steps import LocalStep, LocalSteps, breadth_first
+from .....spec.errors import Errors
+from .....spec.groups import offset_metadata
+from .....spec.groups.state import GroupState
+from ....machine import Machine
+from ..steps import LocalStep, LocalSteps, breadth_first
 
 FIRST_ID: Final = 1000
 PRODUCERS: Final = 2

@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ..versions import VERSIONS
+from .client_steps import Client
 from .coordinator_steps import Coordinator
 from .group_offsets_steps import GroupOffsets
 from .leader_steps import Leader
 from .producer_id_steps import ControlManager, ProducerIds
-from .versions import VERSIONS
 from .zookeeper_id_steps import ZooKeeperIds
 
 MACHINES: Final[
     Mapping[
         str,
-        type[Coordinator | Leader | ProducerIds | ControlManager | ZooKeeperIds | GroupOffsets],
+        type[
+            Coordinator
+            | Leader
+            | ProducerIds
+            | ControlManager
+            | ZooKeeperIds
+            | GroupOffsets
+            | Client
+        ],
     ]
 ] = {
     Coordinator.name: Coordinator,
@@ -24,6 +33,7 @@ MACHINES: Final[
     ControlManager.name: ControlManager,
     ZooKeeperIds.name: ZooKeeperIds,
     GroupOffsets.name: GroupOffsets,
+    Client.name: Client,
 }
 """For each name: the local steps of its machine."""
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final, NamedTuple
 
-from ....spec.producer_ids import zookeeper
-from ...machine import Machine
-from .steps import LocalStep, LocalSteps, breadth_first
+from .....spec.producer_ids import zookeeper
+from ....machine import Machine
+from ..steps import LocalStep, LocalSteps, breadth_first
 
 BROKER, OTHER = 1, 2
 SIZE: Final = 1000

@@ -1,0 +1,535 @@
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.ClientRequest;
+import org.apache.kafka.clients.ClientResponse;
+import org.apache.kafka.clients.KafkaClient;
+import org.apache.kafka.clients.RequestCompletionHandler;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerConfig;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.internals.BufferPool;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.errors.AuthenticationException;
+import org.apache.kafka.common.errors.UnsupportedVersionException;
+import org.apache.kafka.common.message.AddOffsetsToTxnResponseData;
+import org.apache.kafka.common.message.AddPartitionsToTxnResponseData;
+import org.apache.kafka.common.message.ApiVersionsResponseData;
+import org.apache.kafka.common.message.EndTxnResponseData;
+import org.apache.kafka.common.message.FindCoordinatorResponseData;
+import org.apache.kafka.common.message.InitProducerIdResponseData;
+import org.apache.kafka.common.message.MetadataResponseData;
+import org.apache.kafka.common.message.ProduceResponseData;
+import org.apache.kafka.common.message.TxnOffsetCommitResponseData;
+import org.apache.kafka.common.metrics.Metrics;
+import org.apache.kafka.common.protocol.ApiKeys;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.requests.AbstractRequest;
+import org.apache.kafka.common.requests.AbstractResponse;
+import org.apache.kafka.common.requests.AddOffsetsToTxnResponse;
+import org.apache.kafka.common.requests.AddPartitionsToTxnResponse;
+import org.apache.kafka.common.requests.EndTxnResponse;
+import org.apache.kafka.common.requests.FindCoordinatorResponse;
+import org.apache.kafka.common.requests.InitProducerIdResponse;
+import org.apache.kafka.common.requests.MetadataResponse;
+import org.apache.kafka.common.requests.ProduceResponse;
+import org.apache.kafka.common.requests.TxnOffsetCommitResponse;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.kafka.common.utils.Time;
+
+/**
+ * A client: KafkaProducer's send, TransactionManager, Sender and RecordAccumulator. A step is the
+ * last one of a path, which is taken from the start. What the client sends is kept, and answered by
+ * the path. Time goes on where the sender waits.
+ */
+final class ClientSteps implements Host.Steps {
+    // A step: the number of operations on the path, the version, and the operations.
+    private static final int LENGTH = 0, VERSION = 1, PATH = 2, OPERATION_FIELDS = 4;
+    private static final int INIT = 1, BEGIN = 2, SEND = 3, COMMIT = 4, ABORT = 5, OFFSETS = 6,
+        WAIT = 7, RUN = 8, ANSWER = 9, DISCONNECT = 10;
+    /** Added to an operation after which the sender runs until it needs an answer. */
+    private static final int RUNS = 100;
+    // A result: how it ended, the answer, and the client after it.
+    private static final int ENDED = 0, RAISED = 1, CAUSE = 2, SENT = 3, AFTER = 8;
+    private static final int THREW = 1, MOST_SENT = 4, MOST_ROUNDS = 30, MOST_WAIT_MS = 2_000;
+    private static final String INTERNALS = "org.apache.kafka.clients.producer.internals.",
+        TOPIC = "t", ID = "orders", GROUP = "group";
+    private static final TopicPartition PARTITION = new TopicPartition(TOPIC, 0);
+    private static final Uuid TOPIC_ID = new Uuid(1, 1);
+    private static final int BACKOFF_MS = 100, BATCH_SIZE = 16_384;
+    private static final List<String> STATES = List.of(
+        "UNINITIALIZED", "INITIALIZING", "READY", "IN_TRANSACTION", "COMMITTING_TRANSACTION",
+        "ABORTING_TRANSACTION", "ABORTABLE_ERROR", "FATAL_ERROR");
+    private static final Map<String, Integer> CODES = Map.of(
+        "IllegalStateException", -101, "IllegalArgumentException", -102, "KafkaException", -103,
+        "TimeoutException", -104, "TransactionAbortedException", -105, "CommitFailedException", -106,
+        "AuthenticationException", -107, "RuntimeException", -108, "BufferExhaustedException", -109);
+    private static final Class<?> MANAGER = Kafka.type(INTERNALS + "TransactionManager"),
+        SENDER = Kafka.type(INTERNALS + "Sender"),
+        ACCUMULATOR = Kafka.type(INTERNALS + "RecordAccumulator");
+
+    private final ProducerConfig config = new ProducerConfig(Map.of(
+        "bootstrap.servers", "localhost:9092", "transactional.id", ID,
+        "key.serializer", ByteArraySerializer.class, "value.serializer", ByteArraySerializer.class));
+    private final Object logContext = StandIns.logContext();
+
+    ClientSteps() {
+        new Client(0).run(); // the first one takes seconds, as it loads the classes
+    }
+
+    @Override
+    public void take(long[] step, long[] result) {
+        Client client = new Client((int) step[VERSION]);
+        int last = (int) step[LENGTH] - 1;
+        for (int number = 0; number <= last; number++) {
+            int at = PATH + number * OPERATION_FIELDS;
+            Arrays.fill(result, 0);
+            client.sent.clear();
+            client.take(Arrays.copyOfRange(step, at, at + OPERATION_FIELDS), result);
+        }
+        client.write(result);
+    }
+
+    private static int code(Throwable error) {
+        Integer known = CODES.get(error.getClass().getSimpleName());
+        return known != null ? known : Errors.forException(error).code();
+    }
+
+    private final class Client implements InvocationHandler {
+        private final List<ClientRequest> waiting = new ArrayList<>(), sent = new ArrayList<>();
+        private final List<Future<?>> records = new ArrayList<>();
+        private final Object manager, sender, accumulator, producer;
+        private final Metrics metrics = new Metrics();
+        private final Time time;
+        private long now = 0, delay = Long.MAX_VALUE;
+        private int correlation = 0;
+        private Object call;
+        /** Whether that is of initTransactions, which learns the version of transactions at its end. */
+        private boolean initializes;
+        private final Node node = new Node(0, "localhost", 9092);
+
+        private Client(int version) {
+            time = (Time) Proxy.newProxyInstance(getClass().getClassLoader(),
+                new Class<?>[] {Time.class}, (proxy, method, arguments) ->
+                    switch (method.getName()) {
+                        case "milliseconds", "hiResClockMs" -> now;
+                        case "nanoseconds" -> now * 1_000_000;
+                        case "sleep" -> {
+                            now += (long) arguments[0];
+                            yield null;
+                        }
+                        case "equals" -> proxy == arguments[0];
+                        case "hashCode" -> System.identityHashCode(proxy);
+                        case "toString" -> "time";
+                        default -> InvocationHandler.invokeDefault(proxy, method, arguments);
+                    });
+            Object versions = versions(version), metadata = metadata();
+            manager = Kafka.make(MANAGER, logContext, ID, 60_000, (long) BACKOFF_MS, versions,
+                metadata);
+            Object compression = Kafka.find("org.apache.kafka.common.compress.Compression") == null
+                ? constant("org.apache.kafka.common.record.CompressionType", "NONE")
+                : constant("org.apache.kafka.common.compress.Compression", "NONE");
+            accumulator = Kafka.make(ACCUMULATOR, logContext, BATCH_SIZE, compression, 0,
+                (long) BACKOFF_MS, (long) BACKOFF_MS, 120_000,
+                Kafka.make(Kafka.type(INTERNALS + "RecordAccumulator$PartitionerConfig")), metrics,
+                "group", time, versions, manager,
+                new BufferPool(33_554_432L, BATCH_SIZE, metrics, time, "group"));
+            Object client = Proxy.newProxyInstance(getClass().getClassLoader(),
+                new Class<?>[] {KafkaClient.class}, this);
+            sender = Kafka.make(SENDER, logContext, client, metadata, accumulator, false,
+                1_048_576, (short) -1, Integer.MAX_VALUE,
+                Kafka.make(Kafka.type(INTERNALS + "SenderMetricsRegistry"), metrics), time, 30_000,
+                (long) BACKOFF_MS, manager, versions);
+            producer = Arrays.stream(KafkaProducer.class.getDeclaredConstructors())
+                .filter(each -> Arrays.asList(each.getParameterTypes()).contains(SENDER))
+                .findFirst().map(each -> made(each, metadata)).orElseThrow();
+        }
+
+        private Object made(java.lang.reflect.Constructor<?> constructor, Object metadata) {
+            Class<?>[] types = constructor.getParameterTypes();
+            Object[] arguments = new Object[types.length];
+            List<Object> known = new ArrayList<>(List.of(config, logContext, metrics,
+                new ByteArraySerializer(), new ByteArraySerializer(), metadata, accumulator,
+                manager, sender, Kafka.make(Kafka.type(INTERNALS + "ProducerInterceptors"),
+                    List.of(), metrics), time));
+            for (int at = 0; at < types.length; at++) {
+                Class<?> type = types[at];
+                arguments[at] = known.stream().filter(type::isInstance).findFirst().orElse(
+                    type == java.util.Optional.class ? java.util.Optional.empty() : null);
+                known.remove(arguments[at]);
+            }
+            constructor.setAccessible(true);
+            try {
+                return constructor.newInstance(arguments);
+            } catch (ReflectiveOperationException e) {
+                throw new IllegalStateException(e);
+            }
+        }
+
+        private static Object constant(String type, String name) {
+            Class<?> found = Kafka.type(type);
+            try {
+                return found.getField(name).get(null);
+            } catch (ReflectiveOperationException e) {
+                throw new IllegalStateException(type + " has no " + name);
+            }
+        }
+
+        private static Object versions(int version) {
+            List<Object> apis = new ArrayList<>(), finalized = new ArrayList<>();
+            for (ApiKeys key : ApiKeys.values()) {
+                apis.add(new ApiVersionsResponseData.ApiVersion().setApiKey(key.id)
+                    .setMinVersion(key.oldestVersion()).setMaxVersion(key.latestVersion()));
+            }
+            if (version > 0) {
+                finalized.add(new ApiVersionsResponseData.FinalizedFeatureKey()
+                    .setName("transaction.version").setMaxVersionLevel((short) version)
+                    .setMinVersionLevel((short) version));
+            }
+            Object versions = Kafka.make(Kafka.type("org.apache.kafka.clients.ApiVersions"));
+            Kafka.call(versions, "update", "0", Kafka.make(
+                Kafka.type("org.apache.kafka.clients.NodeApiVersions"), apis, List.of(), finalized,
+                1L));
+            return versions;
+        }
+
+        private Object metadata() {
+            Object listeners = Kafka.make(Kafka.type(
+                "org.apache.kafka.common.internals.ClusterResourceListeners"));
+            Class<?> type = Kafka.type(INTERNALS + "ProducerMetadata");
+            Object metadata = Kafka.make(type, (long) BACKOFF_MS, (long) BACKOFF_MS, 1L << 40,
+                1L << 40, logContext, listeners, time);
+            var partition = new MetadataResponseData.MetadataResponsePartition()
+                .setPartitionIndex(0).setLeaderId(0).setLeaderEpoch(0)
+                .setReplicaNodes(List.of(0)).setIsrNodes(List.of(0));
+            var data = new MetadataResponseData().setClusterId("cluster").setControllerId(0);
+            data.brokers().add(new MetadataResponseData.MetadataResponseBroker().setNodeId(0)
+                .setHost("localhost").setPort(9092));
+            data.topics().add(new MetadataResponseData.MetadataResponseTopic().setName(TOPIC)
+                .setTopicId(TOPIC_ID).setPartitions(List.of(partition)));
+            try {
+                type.getMethod("add", String.class, long.class).invoke(metadata, TOPIC, now);
+            } catch (ReflectiveOperationException e) {
+                throw new IllegalStateException(e);
+            }
+            Kafka.call(metadata, "updateWithCurrentRequestVersion",
+                new MetadataResponse(data, (short) 12), false, now);
+            return metadata;
+        }
+
+        // The network ---------------------------------------------------------------------------
+
+        @Override
+        public Object invoke(Object proxy, java.lang.reflect.Method method, Object[] arguments) {
+            switch (method.getName()) {
+                case "newClientRequest" -> {
+                    boolean isFull = arguments.length == 6;
+                    return new ClientRequest((String) arguments[0],
+                        (AbstractRequest.Builder<?>) arguments[1], correlation++, "client",
+                        (long) arguments[2], (boolean) arguments[3],
+                        isFull ? (int) arguments[4] : 30_000,
+                        isFull ? (RequestCompletionHandler) arguments[5] : null);
+                }
+                case "send" -> {
+                    waiting.add((ClientRequest) arguments[0]);
+                    sent.add((ClientRequest) arguments[0]);
+                    return null;
+                }
+                case "poll" -> {
+                    delay = (long) arguments[0];
+                    return List.of();
+                }
+                case "leastLoadedNode" -> {
+                    Class<?> type = method.getReturnType();
+                    return type == Node.class ? node : Kafka.make(type, node, true);
+                }
+                case "isReady", "ready", "hasReadyNodes", "active" -> {
+                    return true;
+                }
+                default -> {
+                    Class<?> type = method.getReturnType();
+                    return type == boolean.class ? (Object) false
+                        : type == int.class ? (Object) 0 : type == long.class ? (Object) 0L : null;
+                }
+            }
+        }
+
+        /** The sender works until every further round needs an answer. */
+        private void run() {
+            int quiet = 0;
+            for (int round = 0; round < MOST_ROUNDS && quiet < 3; round++) {
+                int before = sent.size();
+                long began = now;
+                try {
+                    Kafka.call(sender, "runOnce");
+                } catch (RuntimeException e) { // as Sender.run, which only logs it
+                    if (System.getProperty("explains") != null) {
+                        e.printStackTrace();
+                    }
+                }
+                quiet = before == sent.size() && began == now ? quiet + 1 : 0;
+                boolean isUndrained = (boolean) Kafka.call(accumulator, "hasUndrained");
+                if (quiet == 3 && isUndrained && delay > 0 && delay < MOST_WAIT_MS
+                        && !(boolean) Kafka.call(manager, "hasInFlightRequest")
+                        && !(boolean) Kafka.call(manager, "hasFatalError")) {
+                    now += delay;
+                    quiet = 0;
+                }
+            }
+        }
+
+        private void answer(ClientRequest request, AbstractResponse body) {
+            waiting.remove(request);
+            short version = request.requestBuilder().latestAllowedVersion();
+            request.callback().onComplete(new ClientResponse(request.makeHeader(version),
+                request.callback(), request.destination(), request.createdTimeMs(), now,
+                body == null, (UnsupportedVersionException) null, (AuthenticationException) null,
+                body));
+        }
+
+        private AbstractResponse response(ClientRequest request, short error, long extra) {
+            switch (request.apiKey()) {
+                case FIND_COORDINATOR -> {
+                    return new FindCoordinatorResponse(new FindCoordinatorResponseData()
+                        .setCoordinators(List.of(new FindCoordinatorResponseData.Coordinator()
+                            .setKey(ID).setNodeId(0).setHost("localhost").setPort(9092)
+                            .setErrorCode(error))));
+                }
+                case INIT_PRODUCER_ID -> {
+                    return new InitProducerIdResponse(new InitProducerIdResponseData()
+                        .setErrorCode(error).setProducerId(error == 0 ? 7 : -1)
+                        .setProducerEpoch((short) (error == 0 ? extra : -1)));
+                }
+                case ADD_PARTITIONS_TO_TXN -> {
+                    var data = new AddPartitionsToTxnResponseData();
+                    var topic = new AddPartitionsToTxnResponseData.AddPartitionsToTxnTopicResult()
+                        .setName(TOPIC);
+                    topic.resultsByPartition().add(
+                        new AddPartitionsToTxnResponseData.AddPartitionsToTxnPartitionResult()
+                            .setPartitionIndex(0).setPartitionErrorCode(error));
+                    data.resultsByTopicV3AndBelow().add(topic);
+                    return new AddPartitionsToTxnResponse(data);
+                }
+                case ADD_OFFSETS_TO_TXN -> {
+                    return new AddOffsetsToTxnResponse(
+                        new AddOffsetsToTxnResponseData().setErrorCode(error));
+                }
+                case TXN_OFFSET_COMMIT -> {
+                    var partition = new TxnOffsetCommitResponseData.TxnOffsetCommitResponsePartition()
+                        .setPartitionIndex(0).setErrorCode(error);
+                    return new TxnOffsetCommitResponse(new TxnOffsetCommitResponseData().setTopics(
+                        List.of(new TxnOffsetCommitResponseData.TxnOffsetCommitResponseTopic()
+                            .setName(TOPIC).setPartitions(List.of(partition)))));
+                }
+                case END_TXN -> {
+                    var data = new EndTxnResponseData().setErrorCode(error);
+                    if (extra >= 0) {
+                        Kafka.call(data, "setProducerId", 7L);
+                        Kafka.call(data, "setProducerEpoch", (short) extra);
+                    }
+                    return new EndTxnResponse(data);
+                }
+                case PRODUCE -> {
+                    var partition = new ProduceResponseData.PartitionProduceResponse().setIndex(0)
+                        .setErrorCode(error).setBaseOffset(error == 0 ? extra : -1)
+                        .setLogStartOffset(-1);
+                    var topic = new ProduceResponseData.TopicProduceResponse().setName(TOPIC)
+                        .setPartitionResponses(List.of(partition));
+                    if (Kafka.has(topic, "setTopicId")) {
+                        Kafka.call(topic, "setTopicId", TOPIC_ID);
+                    }
+                    var data = new ProduceResponseData();
+                    data.responses().add(topic);
+                    return new ProduceResponse(data);
+                }
+                default -> throw new IllegalArgumentException("" + request.apiKey());
+            }
+        }
+
+        // The path ------------------------------------------------------------------------------
+
+        private void take(long[] operation, long[] result) {
+            try {
+                call(operation);
+            } catch (RuntimeException e) {
+                result[RAISED] = code(e);
+                result[CAUSE] = e.getCause() == null ? 0 : code(e.getCause());
+                if (System.getProperty("explains") != null) {
+                    e.printStackTrace();
+                }
+            }
+            if (operation[0] >= RUNS) {
+                onSender(this::run);
+            }
+        }
+
+        /** Kafka's client fails for good where its sender's thread leaves the order of states. */
+        private void onSender(Runnable work) {
+            Class<?> type = Kafka.find(INTERNALS + "Sender$SenderThread");
+            Runnable logged = () -> {
+                if (Kafka.has(manager, "setPoisonStateOnInvalidTransition")) {
+                    Kafka.call(manager, "setPoisonStateOnInvalidTransition", true);
+                }
+                try {
+                    work.run();
+                } catch (RuntimeException e) { // as Sender.run, which only logs it
+                    if (System.getProperty("explains") != null) {
+                        e.printStackTrace();
+                    }
+                }
+            };
+            Thread thread = type == null
+                ? new Thread(logged) : (Thread) Kafka.make(type, "sender", logged, true);
+            thread.start();
+            try {
+                thread.join();
+            } catch (InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
+        }
+
+        @SuppressWarnings("unchecked")
+        private void call(long[] operation) {
+            switch ((int) operation[0] % RUNS) {
+                case INIT -> {
+                    call = initialized();
+                    initializes = true;
+                }
+                case BEGIN -> Kafka.call(manager, "beginTransaction");
+                case SEND -> records.add(((KafkaProducer<byte[], byte[]>) producer).send(
+                    new ProducerRecord<>(TOPIC, 0, null, new byte[10])));
+                case COMMIT -> called(Kafka.call(manager, "beginCommit"));
+                case ABORT -> called(Kafka.call(manager, "beginAbort"));
+                case OFFSETS -> called(Kafka.call(manager, "sendOffsetsToTransaction",
+                    Map.of(PARTITION, new OffsetAndMetadata(5)), new ConsumerGroupMetadata(GROUP)));
+                case WAIT -> {
+                    Kafka.call(call, "await", 1L, TimeUnit.MILLISECONDS);
+                    if (initializes && Kafka.has(manager, "maybeUpdateTransactionV2Enabled")) {
+                        Kafka.call(manager, "maybeUpdateTransactionV2Enabled", true);
+                    }
+                }
+                case RUN -> { }
+                case ANSWER -> {
+                    ClientRequest request = waiting.get((int) operation[1]);
+                    AbstractResponse body = response(request, (short) operation[2], operation[3]);
+                    onSender(() -> answer(request, body));
+                }
+                case DISCONNECT ->
+                    onSender(() -> answer(waiting.get((int) operation[1]), null));
+                default -> throw new IllegalArgumentException("operation " + operation[0]);
+            }
+        }
+
+        private void called(Object result) {
+            call = result;
+            initializes = false;
+        }
+
+        private Object initialized() {
+            for (Class<?>[] types : new Class<?>[][] {{boolean.class}, {}}) { // from 4.2 on, before
+                try {
+                    return MANAGER.getMethod("initializeTransactions", types)
+                        .invoke(manager, types.length == 0 ? new Object[0] : new Object[] {false});
+                } catch (NoSuchMethodException e) {
+                    continue;
+                } catch (InvocationTargetException e) {
+                    throw (RuntimeException) e.getCause();
+                } catch (IllegalAccessException e) {
+                    throw new IllegalStateException(e);
+                }
+            }
+            throw new IllegalStateException("TransactionManager has no initializeTransactions");
+        }
+
+        private void write(long[] result) {
+            result[SENT] = sent.size();
+            for (int at = 0; at < Math.min(sent.size(), MOST_SENT); at++) {
+                result[SENT + 1 + at] = sent.get(at).apiKey().id;
+            }
+            int at = AFTER;
+            result[at++] = STATES.indexOf(((Enum<?>) field("currentState")).name());
+            Throwable error = (Throwable) field("lastError");
+            result[at++] = error == null ? 0 : code(error);
+            Object id = Kafka.call(manager, "producerIdAndEpoch");
+            result[at++] = (long) Kafka.field(id, "producerId");
+            result[at++] = (short) Kafka.field(id, "epoch");
+            for (String name : List.of("newPartitionsInTransaction",
+                    "pendingPartitionsInTransaction", "partitionsInTransaction")) {
+                result[at++] = ((Collection<?>) field(name)).size();
+            }
+            result[at++] = (boolean) field("transactionStarted") ? 1 : 0;
+            result[at++] = isPending() ? 1 : 0;
+            result[at++] = (boolean) Kafka.call(manager, "hasInFlightRequest") ? 1 : 0;
+            result[at++] = field("transactionCoordinator") == null ? 0 : 1;
+            result[at++] = field("consumerGroupCoordinator") == null ? 0 : 1;
+            result[at++] = (boolean) field("clientSideEpochBumpRequired", "epochBumpRequired")
+                ? 1 : 0;
+            result[at++] = ((Collection<?>) field("pendingRequests")).size();
+            result[at++] = ((Map<?, ?>) field("pendingTxnOffsetCommits")).size();
+            result[at++] = (int) sequence("sequenceNumber");
+            Object acked = sequence("lastAckedSequence");
+            result[at++] = ((java.util.OptionalInt) acked).orElse(-1);
+            result[at++] = (boolean) Kafka.call(accumulator, "hasUndrained") ? 1 : 0;
+            result[at++] = (boolean) Kafka.call(accumulator, "hasIncomplete") ? 1 : 0;
+            result[at++] = waiting.size();
+            result[at++] = call == null || !(boolean) Kafka.call(call, "isCompleted") ? 0 : 1;
+            Throwable failed = call == null ? null : (Throwable) Kafka.call(call, "error");
+            result[at++] = failed == null ? 0 : code(failed);
+            for (Future<?> record : records) {
+                if (at < Host.OUT) {
+                    result[at++] = of(record);
+                }
+            }
+        }
+
+        /** Whether a call's result is still to be acknowledged: the next call clears it then. */
+        private boolean isPending() {
+            Object pending = field("pendingTransition");
+            return pending != null
+                && !(boolean) Kafka.call(Kafka.inField(pending, "result"), "isAcked");
+        }
+
+        private Object sequence(String name) {
+            return Kafka.call(manager, name, PARTITION);
+        }
+
+        private Object field(String... names) {
+            for (String name : names) {
+                try {
+                    return Kafka.inField(manager, name);
+                } catch (IllegalStateException e) {
+                    continue;
+                }
+            }
+            throw new IllegalStateException("TransactionManager has no " + List.of(names));
+        }
+
+        /** 1: sent, a code: why not, 0: the record waits. */
+        private static long of(Future<?> record) {
+            if (!record.isDone()) {
+                return 0;
+            }
+            try {
+                record.get();
+                return 1;
+            } catch (ExecutionException e) {
+                return 1000 + code(e.getCause());
+            } catch (InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
+        }
+    }
+}
