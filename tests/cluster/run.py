@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from importlib.metadata import distribution
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -235,12 +235,25 @@ def installed(name: str) -> Iterator[tuple[str, Path]]:
                 found = Requirement(line)
                 if found.marker is None or found.marker.evaluate({"extra": extra}):
                     waiting.append(found)
-            for file in there.files or () if is_new else ():
+            for file, source in files_of(there) if is_new else ():
                 is_own = file.name.startswith("__editable__") or ".." in file.parts
-                source = Path(str(file.locate()))
                 is_needed = file.suffix != ".pyc" and "tests" not in file.parts
                 if is_needed and not is_own and source.is_file():
                     yield str(file), source
+
+
+def files_of(package: Distribution) -> Iterator[tuple[Path, Path]]:
+    """The files of a package: each by its name and place. One that setup.py has installed, as pip
+    does without `wheel`, has no list of them: all of its folders then."""
+    if package.read_text("RECORD") is not None:
+        for file in package.files or ():
+            yield Path(file), Path(str(file.locate()))
+        return
+    packages = Path(str(package.locate_file("")))
+    tops = (package.read_text("top_level.txt") or "").split()
+    for top in (*tops, *(each.name for each in packages.glob(f"{package.name}-*.egg-info"))):
+        for source in (packages / top).rglob("*"):
+            yield source.relative_to(packages), source
 
 
 def without_jars(file: tarfile.TarInfo) -> tarfile.TarInfo | None:
