@@ -437,6 +437,12 @@ class LiveCluster:
             self._terms = tuple(epoch for _, epoch in sorted(found.items()))
         return self._terms
 
+    def has_new_coordinators(self) -> bool:
+        """Whether coordinators have other epochs than runs have begun with since they were asked
+        for. The next run begins with the new ones."""
+        before, self._terms = self._terms, ()
+        return bool(before) and self.coordinator_epochs() != before
+
     def leader(self, topic: str, partition: int) -> int:
         """The broker that leads a partition."""
         if (topic, partition) not in self._leaders:

@@ -16,6 +16,7 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
+from epochfence.model.cluster import STATE_PARTITIONS
 from epochfence.model.conformance.difference import Difference
 from epochfence.model.conformance.live import run
 from epochfence.model.conformance.live.broker import BrokerSystem
@@ -445,3 +446,22 @@ def test_a_search_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         for more in ([], [], ["--cap", "EndTxn=4"]):
             conform(place, "--suite", "directed", *more)
     assert searched == ["4.3", "4.3"]  # the second is known, the third is another
+
+
+def test_coordinators_that_move_in_the_middle_of_a_run_are_asked_for_again() -> None:
+    """A broker that was away for longer than its session leads again, in a later term: it refuses
+    markers of the one before."""
+    kafka = OracleBroker("4.4")
+
+    def moves(_: Request, told: Told) -> Told:
+        if kafka.term == 0 and kafka.asked > 300:
+            kafka.term = 1
+            for partition in range(STATE_PARTITIONS):
+                kafka.kafka.coordinator.elect(partition, 1)
+        return told
+
+    kafka.fault = moves
+    with running(kafka) as place:
+        done = conform(place, "--suite", "random", "--seconds", "3")
+    assert kafka.term == 1
+    assert done.exit_code == 0, done.output
