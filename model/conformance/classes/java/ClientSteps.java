@@ -139,9 +139,9 @@ final class ClientSteps implements Host.Steps {
             Object versions = versions(version), metadata = metadata();
             manager = Kafka.make(MANAGER, logContext, ID, 60_000, (long) BACKOFF_MS, versions,
                 metadata);
-            Object compression = Kafka.find("org.apache.kafka.common.compress.Compression") == null
-                ? constant("org.apache.kafka.common.record.CompressionType", "NONE")
-                : constant("org.apache.kafka.common.compress.Compression", "NONE");
+            Object compression = Kafka.constant(Kafka.type(
+                "org.apache.kafka.common.compress.Compression",
+                "org.apache.kafka.common.record.CompressionType"), "NONE");
             accumulator = Kafka.make(ACCUMULATOR, logContext, BATCH_SIZE, compression, 0,
                 (long) BACKOFF_MS, (long) BACKOFF_MS, 120_000,
                 Kafka.make(Kafka.type(INTERNALS + "RecordAccumulator$PartitionerConfig")), metrics,
@@ -176,15 +176,6 @@ final class ClientSteps implements Host.Steps {
                 return constructor.newInstance(arguments);
             } catch (ReflectiveOperationException e) {
                 throw new IllegalStateException(e);
-            }
-        }
-
-        private static Object constant(String type, String name) {
-            Class<?> found = Kafka.type(type);
-            try {
-                return found.getField(name).get(null);
-            } catch (ReflectiveOperationException e) {
-                throw new IllegalStateException(type + " has no " + name);
             }
         }
 

@@ -108,7 +108,7 @@ final class CoordinatorSteps implements Host.Steps {
         for (int at = 0; at < STATES.length; at++) {
             states[at] = enumerated != null && isJava
                 ? state(enumerated, STATES[at])
-                : singleton(SCALA + STATES[at] + "$");
+                : Kafka.singleton(SCALA + STATES[at] + "$");
         }
         Object metadata = StandIns.metadata(2), time = StandIns.time(() -> NOW);
         Object scheduler = StandIns.scheduler("transactionalId-expiration");
@@ -463,14 +463,6 @@ final class CoordinatorSteps implements Host.Steps {
             }
         }
         throw new IllegalStateException(enumerated + " has no " + name);
-    }
-
-    private static Object singleton(String name) {
-        try {
-            return Kafka.type(name).getField("MODULE$").get(null);
-        } catch (ReflectiveOperationException e) {
-            throw new IllegalStateException(e);
-        }
     }
 
     private Object producerIds() {

@@ -70,9 +70,9 @@ final class LeaderSteps implements Host.Steps {
     LeaderSteps() {
         Class<?> compression = Kafka.find("org.apache.kafka.common.compress.Compression");
         uncompressed = compression == null
-            ? constant(record("CompressionType"), "NONE")
-            : value(compression, "NONE");
-        created = constant(stampType, "CREATE_TIME");
+            ? Kafka.constant(record("CompressionType"), "NONE")
+            : Kafka.constant(compression, "NONE");
+        created = Kafka.constant(stampType, "CREATE_TIME");
         origins = new Object[] {origin("Client"), origin("Coordinator")};
         requestLocal = Kafka.makeIfKnown(
             "org.apache.kafka.server.common.RequestLocal", "kafka.server.RequestLocal");
@@ -98,9 +98,9 @@ final class LeaderSteps implements Host.Steps {
         }
         Class<?> reason = Kafka.find(LOGS + "LogStartOffsetIncrementReason");
         deletion = reason != null
-            ? constant(reason, "ClientRecordDeletion")
+            ? Kafka.constant(reason, "ClientRecordDeletion")
             : Kafka.find(SCALA + "ClientRecordDeletion") == null // before 2.7 no reason is given
-                ? null : singleton(SCALA + "ClientRecordDeletion$");
+                ? null : Kafka.singleton(SCALA + "ClientRecordDeletion$");
     }
 
     @Override
@@ -144,7 +144,7 @@ final class LeaderSteps implements Host.Steps {
                 ? Kafka.call(log, "verificationGuard", PRODUCER_ID)
                 : otherGuard(), result);
             case MARKER -> {
-                Object made = Kafka.make(marker, constant(control,
+                Object made = Kafka.make(marker, Kafka.constant(control,
                     step[COMMITS] != 0 ? "COMMIT" : "ABORT"), (int) step[COORDINATOR_EPOCH]);
                 Object batch = Kafka.callStatic(records, "withEndTransactionMarker",
                     step[ORIGIN] == REPLICATION ? end() : 0L, NOW,
@@ -217,7 +217,7 @@ final class LeaderSteps implements Host.Steps {
     }
 
     private Object sentinel() {
-        return guardType == null ? null : value(guardType, "SENTINEL");
+        return guardType == null ? null : Kafka.constant(guardType, "SENTINEL");
     }
 
     // The partition -----------------------------------------------------------------------------
@@ -364,12 +364,8 @@ final class LeaderSteps implements Host.Steps {
     private static Object origin(String name) {
         Class<?> known = Kafka.find(LOGS + "AppendOrigin");
         return known != null
-            ? constant(known, name.toUpperCase(Locale.ROOT))
-            : singleton(SCALA + "AppendOrigin$" + name + "$");
-    }
-
-    private static Object singleton(String name) {
-        return value(Kafka.type(name), "MODULE$");
+            ? Kafka.constant(known, name.toUpperCase(Locale.ROOT))
+            : Kafka.singleton(SCALA + "AppendOrigin$" + name + "$");
     }
 
     /** It does nothing: what is scheduled isn't done. A mock takes longer. */
@@ -381,23 +377,6 @@ final class LeaderSteps implements Host.Steps {
 
     private static Class<?> record(String name) {
         return Kafka.type(RECORDS + name, RECORDS + "internal." + name);
-    }
-
-    private static Object constant(Class<?> type, String name) {
-        for (Object each : type.getEnumConstants()) {
-            if (((Enum<?>) each).name().equals(name)) {
-                return each;
-            }
-        }
-        throw new IllegalStateException(type + " has no " + name);
-    }
-
-    private static Object value(Class<?> type, String name) {
-        try {
-            return type.getField(name).get(null);
-        } catch (ReflectiveOperationException e) {
-            throw new IllegalStateException(type + " has no " + name);
-        }
     }
 
     private static void delete(Path folder) {

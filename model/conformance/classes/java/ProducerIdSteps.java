@@ -53,8 +53,8 @@ final class ProducerIdSteps implements Host.Steps {
                 }
                 return Mockito.RETURNS_DEFAULTS.answer(call);
             });
+        empty = Kafka.constant(blockType, "EMPTY");
         try {
-            empty = blockType.getField("EMPTY").get(null);
             counter = blockType.getDeclaredField("producerIdCounter");
             counter.setAccessible(true);
         } catch (ReflectiveOperationException e) {

@@ -108,6 +108,16 @@ final class Kafka {
         return attempt(() -> open(of.getClass().getDeclaredField(name)).get(of));
     }
 
+    /** A constant of a class, of an enumeration or not. */
+    static Object constant(Class<?> type, String name) {
+        return attempt(() -> open(type.getDeclaredField(name)).get(null));
+    }
+
+    /** An object of Scala. */
+    static Object singleton(String name) {
+        return constant(type(name), "MODULE$");
+    }
+
     /** The types that a method of this name takes. */
     static String signature(Object of, String name) {
         return method(of.getClass(), name, false).toGenericString();
@@ -214,6 +224,8 @@ final class Kafka {
                 throw cause;
             }
             throw new IllegalStateException(e.getCause());
+        } catch (NoSuchFieldException e) {
+            throw new IllegalStateException("this release has no " + e.getMessage());
         } catch (ReflectiveOperationException e) {
             throw new IllegalStateException(e);
         }
