@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...checker.named_systems import load_system
+from ...garbage import collected
 from ...language import DeclarationError, Instance, instantiate
 from ..checking.traces import instance_of, is_called, reading
 from ..exits import fail, needing
@@ -90,7 +91,8 @@ def _serve(application: Starlette, name: str, port: int, path: str) -> None:
     print(f"http://{HOST}:{at_port}/{path} shows {name}. Press Ctrl-C to stop.")
     sys.stdout.flush()
     try:
-        http_server(application).run(sockets=[listening])
+        with collected():  # main() has it look seldom; connections that have ended are garbage
+            http_server(application).run(sockets=[listening])
     except KeyboardInterrupt:  # the normal end
         raise typer.Exit from None
 
