@@ -33,7 +33,7 @@ SIZE = Size(2, 2, 200, 200)
 """Large enough that a walk is cut off by its length, not by the bounds."""
 DEPTH = 1_000
 SPIN_STATEMENTS = 2_000_000  # of a walk, for each second
-TLC_WALKS = 2_000  # for each second
+TLC_WALKS = 300  # for each second
 
 
 class Rate(NamedTuple):

@@ -492,6 +492,13 @@ class Store:
             for region in (self._states, self._tables):
                 region.forget(0, region.size)
 
+    def bring(self, shard: int) -> None:
+        """Reads a shard's records and table into memory, where they are in files and not there."""
+        used = int(self.counts[shard]) * self.width, int(self.groups[shard]) * GROUP
+        for name, size in zip(("states", "tables"), used, strict=True):
+            region, addresses = self._region(name)
+            region.bring(int(addresses[shard]) - region.address, size)
+
     def bytes_of(self, shard: int, start: int, end: int) -> bytes:
         """A shard's packed states from position `start` up to `end`, one behind the other."""
         return self._packed(shard, start, end).tobytes()

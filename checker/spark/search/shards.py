@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import mmap
 import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
@@ -41,6 +42,7 @@ LEAST_FREE = 1 << 28  # bytes of disk below which nothing is cached
 LEAST_SENT = 1 << 11  # states that a sender remembers
 SENT_BY_A_STATE = 32  # of them for each state of a level: what that and some levels before sent
 MOST_FOR_SENT = 1 << 28  # bytes that they take at most
+PAGES_A_CANDIDATE = 16  # that a disk reads in one go while it reads those of a candidate
 MOST_OF_PARTS = 1 << 36  # bytes reserved for the contents of a part
 INDEXES = INDEX, BEFORE = "index.npz", "before.npz"  # the second one is from before a change
 LONGEST_NOTE = 64  # characters of it that are read: another file may have its name
@@ -346,6 +348,7 @@ class ShardSet:
     def insert(self, lines: Sequence[tuple[int, Any]]) -> None:
         """Puts candidates into the set: of each line the address, from which on they lie by part,
         and how many there are of each part. SLACK bytes are behind them. Raises NoRoomError."""
+        self._bring(sum(int(by_part.sum()) for _, by_part in lines))
         if self.is_narrow:
             done = self.store.insert(0, 1, self._buckets(lines))
         else:
@@ -355,6 +358,13 @@ class ShardSet:
             )
         if not done or not self._may_take(0):
             raise NoRoomError
+
+    def _bring(self, candidates: int) -> None:
+        """Before so many candidates are looked up: has the set in memory, where the disk reads all
+        of it sooner than the pages that they touch, each by itself."""
+        if self.cached and candidates * PAGES_A_CANDIDATE * mmap.PAGESIZE >= self.store.held:
+            for part in self.store.owned:
+                self.store.bring(part)
 
     def _buckets(self, lines: Sequence[tuple[int, Any]]) -> Passed:
         """Lines of records as buckets that a store empties."""
@@ -408,6 +418,8 @@ class ShardSet:
         os.ftruncate(file, size * self.width + SLACK)
         if self._sent is None or self._sent.size != size * self.width + SLACK:
             self._sent = Region(size * self.width + SLACK, file)
+        if expanded * PAGES_A_CANDIDATE * mmap.PAGESIZE >= self._sent.size:
+            self._sent.bring(0, self._sent.size)
         mask = size // SHARDS - 1
         if before is not None:
             each = held // SHARDS

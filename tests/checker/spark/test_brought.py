@@ -1,0 +1,60 @@
+"""A set that lies on disk is read in one go, before its pages are touched one by one."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epochfence.checker.native.jit.memory import Region
+from epochfence.checker.native.store.store import Store
+from epochfence.checker.spark.search import shards
+
+PAGE = mmap.PAGESIZE
+
+
+def resident(region: Region) -> int:
+    """How many of its pages are in memory."""
+    pages = (ctypes.c_ubyte * (region.size // PAGE))()
+    mincore = ctypes.CDLL(None, use_errno=True).mincore
+    assert not mincore(ctypes.c_void_p(region.address), ctypes.c_size_t(region.size), pages)
+    return sum(page & 1 for page in pages)
+
+
+def test_the_pages_of_a_file_come_in_one_go(tmp_path: Path) -> None:
+    file = os.open(tmp_path / "states", os.O_RDWR | os.O_CREAT)
+    os.write(file, b"s" * 64 * PAGE)
+    os.fsync(file)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)  # a file system in memory keeps them
+    region = Region(64 * PAGE, file)
+    before = resident(region)
+    region.bring(PAGE + 1, 40 * PAGE)
+    until = time.monotonic() + 60
+    while (now := resident(region)) < 41 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert before in (0, 64), "nothing was touched"
+    assert now >= 41
+    os.close(file)
+
+
+@pytest.mark.parametrize(("candidates", "brought"), [(1, []), (64, [0, 1, 2, 3])])
+def test_many_candidates_bring_the_parts_that_a_shard_owns(
+    candidates: int, brought: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    none = np.zeros(256, dtype=np.int64)
+    worker: Any = SimpleNamespace(stride=9, filled=none, taken=none, empty=lambda _: None)
+    seen: list[int] = []
+    monkeypatch.setattr(Store, "bring", lambda _, part: seen.append(part))
+    with shards.ShardSet(worker, "run", 0, 64, None) as held:
+        held.store.counts[:4] = 100_000  # 3.2 MB, which 49 candidates of 16 pages come to
+        held._bring(candidates)  # pyright: ignore[reportPrivateUsage]
+        held.store.counts[:] = 0
+    assert seen == brought
