@@ -4,10 +4,10 @@ import static org.mockito.Mockito.withSettings;
 import java.lang.reflect.AccessibleObject;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Executable;
+import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
@@ -30,8 +30,18 @@ final class Kafka {
         boolean.class, Boolean.class, int.class, Integer.class, long.class, Long.class,
         short.class, Short.class, byte.class, Byte.class, double.class, Double.class);
 
-    private static final Map<List<Object>, Boolean> NAMES = new ConcurrentHashMap<>();
-    private static final Map<List<Object>, Method> CHOSEN = new ConcurrentHashMap<>();
+    private record Named(Class<?> type, String name, boolean isShort) {}
+
+    private record Parameter(Class<?> type, Class<?> boxed, Method accessor) {}
+
+    private record Chosen<E extends Executable>(E of, Parameter[] parameters) {}
+
+    private static final Map<Named, Boolean> NAMES = new ConcurrentHashMap<>();
+    private static final Map<Named, Field> FIELDS = new ConcurrentHashMap<>();
+    private static final Map<Named, Chosen<Method>> METHODS = new ConcurrentHashMap<>();
+    private static final Map<Class<?>, Chosen<Constructor<?>>> CONSTRUCTORS =
+        new ConcurrentHashMap<>();
+    private static final Map<Class<?>, Object> MOCKS = new ConcurrentHashMap<>();
 
     private Kafka() {}
 
@@ -58,9 +68,9 @@ final class Kafka {
 
     /** A new object, by its constructor with the most parameters. */
     static Object make(Class<?> type, Object... given) {
-        Constructor<?> constructor = constructor(type);
-        Object[] arguments = arguments(constructor, type, null, "$lessinit$greater", given);
-        return attempt(() -> open(constructor).newInstance(arguments));
+        Chosen<Constructor<?>> constructor = constructor(type);
+        Object[] arguments = arguments(constructor, null, given);
+        return attempt(() -> constructor.of().newInstance(arguments));
     }
 
     /** As make, of the first of these classes; null if the release has none of them. */
@@ -71,8 +81,7 @@ final class Kafka {
 
     /** As make; its methods are its own, but what `answer` does with a call comes first. */
     static Object spy(Class<?> type, Answer<?> answer, Object... given) {
-        Constructor<?> constructor = constructor(type);
-        Object[] arguments = arguments(constructor, type, null, "$lessinit$greater", given);
+        Object[] arguments = arguments(constructor(type), null, given);
         return mock(type, withSettings().useConstructor(arguments).defaultAnswer(answer).stubOnly());
     }
 
@@ -85,14 +94,15 @@ final class Kafka {
      * none if nothing is given.
      */
     static Object call(Object on, String name, Object... given) {
-        Method method = method(on.getClass(), name, given.length == 0);
-        Object[] arguments = arguments(method, on.getClass(), on, name, given);
-        return attempt(() -> open(method).invoke(on, arguments));
+        Chosen<Method> method = method(on.getClass(), name, given.length == 0);
+        Object[] arguments = arguments(method, on, given);
+        return attempt(() -> method.of().invoke(on, arguments));
     }
 
     static Object callStatic(Class<?> type, String name, Object... given) {
-        Method method = method(type, name, given.length == 0);
-        return attempt(() -> open(method).invoke(null, arguments(method, type, null, name, given)));
+        Chosen<Method> method = method(type, name, given.length == 0);
+        Object[] arguments = arguments(method, null, given);
+        return attempt(() -> method.of().invoke(null, arguments));
     }
 
     /** What its field has; in Scala that is a method. */
@@ -105,7 +115,9 @@ final class Kafka {
 
     /** What its field of this name has, even if it is private and has no method. */
     static Object inField(Object of, String name) {
-        return attempt(() -> open(of.getClass().getDeclaredField(name)).get(of));
+        Field field = FIELDS.computeIfAbsent(new Named(of.getClass(), name, false), key ->
+            (Field) attempt(() -> open(of.getClass().getDeclaredField(name))));
+        return attempt(() -> field.get(of));
     }
 
     /** A constant of a class, of an enumeration or not. */
@@ -120,11 +132,11 @@ final class Kafka {
 
     /** The types that a method of this name takes. */
     static String signature(Object of, String name) {
-        return method(of.getClass(), name, false).toGenericString();
+        return method(of.getClass(), name, false).of().toGenericString();
     }
 
     static boolean has(Object on, String name) {
-        return NAMES.computeIfAbsent(List.of(on.getClass(), name), key ->
+        return NAMES.computeIfAbsent(new Named(on.getClass(), name, false), key ->
             methods(on.getClass()).anyMatch(method -> method.getName().equals(name)));
     }
 
@@ -142,13 +154,20 @@ final class Kafka {
         return held instanceof scala.util.Either<?, ?> ? null : held;
     }
 
-    private static Constructor<?> constructor(Class<?> type) {
-        return choose(Arrays.stream(type.getDeclaredConstructors()), type.getName(), false);
+    private static Chosen<Constructor<?>> constructor(Class<?> type) {
+        return CONSTRUCTORS.computeIfAbsent(type, key -> {
+            Constructor<?> of =
+                choose(Arrays.stream(type.getDeclaredConstructors()), type.getName(), false);
+            return new Chosen<>(open(of), parameters(of, type, "$lessinit$greater"));
+        });
     }
 
-    private static Method method(Class<?> type, String name, boolean isShort) {
-        return CHOSEN.computeIfAbsent(List.of(type, name, isShort), key ->
-            choose(methods(type).filter(method -> method.getName().equals(name)), name, isShort));
+    private static Chosen<Method> method(Class<?> type, String name, boolean isShort) {
+        return METHODS.computeIfAbsent(new Named(type, name, isShort), key -> {
+            Method of = choose(
+                methods(type).filter(method -> method.getName().equals(name)), name, isShort);
+            return new Chosen<>(open(of), parameters(of, type, name));
+        });
     }
 
     private static <E extends Executable> E choose(Stream<E> of, String name, boolean isShort) {
@@ -166,30 +185,41 @@ final class Kafka {
             .filter(method -> !method.isBridge());
     }
 
-    private static Object[] arguments(
-            Executable of, Class<?> type, Object on, String name, Object... given) {
-        List<Object> left = new ArrayList<>(Arrays.asList(given));
-        Class<?>[] wanted = of.getParameterTypes();
-        Object[] found = new Object[wanted.length];
-        for (int at = 0; at < wanted.length; at++) {
-            Class<?> boxed = BOXES.getOrDefault(wanted[at], wanted[at]);
-            int index = 0;
-            while (index < left.size() && !boxed.isInstance(left.get(index))) {
-                index++;
-            }
-            found[at] = index < left.size()
-                ? left.remove(index) : standard(wanted[at], type, on, name + "$default$" + (at + 1));
+    private static Parameter[] parameters(Executable of, Class<?> type, String name) {
+        Class<?>[] types = of.getParameterTypes();
+        Parameter[] found = new Parameter[types.length];
+        for (int at = 0; at < types.length; at++) {
+            String accessor = name + "$default$" + (at + 1);
+            Method standard = methods(type)
+                .filter(method ->
+                    method.getName().equals(accessor) && method.getParameterCount() == 0)
+                .findFirst().map(Kafka::open).orElse(null);
+            found[at] = new Parameter(types[at], BOXES.getOrDefault(types[at], types[at]), standard);
         }
         return found;
     }
 
-    private static Object standard(Class<?> wanted, Class<?> type, Object on, String accessor) {
-        Optional<Method> standard = methods(type)
-            .filter(method -> method.getName().equals(accessor) && method.getParameterCount() == 0)
-            .findFirst();
-        if (standard.isPresent()
-                && (on != null || Modifier.isStatic(standard.get().getModifiers()))) {
-            return attempt(() -> open(standard.get()).invoke(on));
+    private static Object[] arguments(Chosen<?> of, Object on, Object... given) {
+        Parameter[] wanted = of.parameters();
+        Object[] found = new Object[wanted.length];
+        long taken = 0; // a bit for each argument
+        for (int at = 0; at < wanted.length; at++) {
+            int index = 0;
+            while (index < given.length
+                    && ((taken >> index & 1) != 0 || !wanted[at].boxed().isInstance(given[index]))) {
+                index++;
+            }
+            found[at] = index < given.length ? given[index] : standard(wanted[at], on);
+            taken |= 1L << index;
+        }
+        return found;
+    }
+
+    private static Object standard(Parameter parameter, Object on) {
+        Class<?> wanted = parameter.type();
+        Method standard = parameter.accessor();
+        if (standard != null && (on != null || Modifier.isStatic(standard.getModifiers()))) {
+            return attempt(() -> standard.invoke(on));
         }
         if (ZEROS.containsKey(wanted)) {
             return ZEROS.get(wanted);
@@ -204,7 +234,8 @@ final class Kafka {
             return "";
         }
         return Modifier.isFinal(wanted.getModifiers())
-            ? null : mock(wanted, withSettings().stubOnly());
+            ? null
+            : MOCKS.computeIfAbsent(wanted, type -> mock(type, withSettings().stubOnly()));
     }
 
     private static <A extends AccessibleObject> A open(A object) {
