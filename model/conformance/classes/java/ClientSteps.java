@@ -1,14 +1,21 @@
+import java.lang.reflect.Field;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+import net.bytebuddy.ByteBuddy;
+import net.bytebuddy.dynamic.scaffold.subclass.ConstructorStrategy;
+import net.bytebuddy.implementation.MethodDelegation;
+import net.bytebuddy.matcher.ElementMatchers;
 import org.apache.kafka.clients.ClientRequest;
 import org.apache.kafka.clients.ClientResponse;
 import org.apache.kafka.clients.KafkaClient;
@@ -56,8 +63,9 @@ import org.apache.kafka.common.utils.Time;
  * the path. Time goes on where the sender waits.
  */
 final class ClientSteps implements Host.Steps {
-    // A step: the number of operations on the path, the version, and the operations.
-    private static final int LENGTH = 0, VERSION = 1, PATH = 2, OPERATION_FIELDS = 4;
+    // A step: the number of operations on the path, the version, and the operations. Each is one
+    // number: what it is, the request, the error, and what comes with it.
+    private static final int LENGTH = 0, VERSION = 1, PATH = 2;
     private static final int INIT = 1, BEGIN = 2, SEND = 3, COMMIT = 4, ABORT = 5, OFFSETS = 6,
         WAIT = 7, RUN = 8, ANSWER = 9, DISCONNECT = 10;
     /** Added to an operation after which the sender runs until it needs an answer. */
@@ -81,10 +89,14 @@ final class ClientSteps implements Host.Steps {
         SENDER = Kafka.type(INTERNALS + "Sender"),
         ACCUMULATOR = Kafka.type(INTERNALS + "RecordAccumulator");
 
+    private static final Class<?> DRIVEN = driven();
+    private static final Map<String, Field> FIELDS = new HashMap<>();
+    private static final Map<Integer, Object> VERSIONS = new HashMap<>();
+
     private final ProducerConfig config = new ProducerConfig(Map.of(
         "bootstrap.servers", "localhost:9092", "transactional.id", ID,
         "key.serializer", ByteArraySerializer.class, "value.serializer", ByteArraySerializer.class));
-    private final Object logContext = StandIns.logContext();
+    private final Object logContext = StandIns.logContext(), metadata = metadata();
 
     ClientSteps() {
         new Client(0).run(); // the first one takes seconds, as it loads the classes
@@ -95,12 +107,40 @@ final class ClientSteps implements Host.Steps {
         Client client = new Client((int) step[VERSION]);
         int last = (int) step[LENGTH] - 1;
         for (int number = 0; number <= last; number++) {
-            int at = PATH + number * OPERATION_FIELDS;
             Arrays.fill(result, 0);
             client.sent.clear();
-            client.take(Arrays.copyOfRange(step, at, at + OPERATION_FIELDS), result);
+            client.take(Operation.of(step[PATH + number]), result);
         }
         client.write(result);
+    }
+
+    private record Operation(int number, int request, short error, short extra) {
+        static Operation of(long packed) {
+            return new Operation((int) (packed >> 40), (int) (packed >> 32) & 0xff,
+                (short) (packed >> 16), (short) packed);
+        }
+    }
+
+    /** The field of TransactionManager with the first of these names that this release has. */
+    private static Field declared(String... names) {
+        for (String name : names) {
+            try {
+                Field found = MANAGER.getDeclaredField(name);
+                found.setAccessible(true);
+                return found;
+            } catch (NoSuchFieldException e) {
+                continue;
+            }
+        }
+        throw new IllegalStateException("TransactionManager has no " + List.of(names));
+    }
+
+    private static Class<?> driven() {
+        return new ByteBuddy()
+            .subclass(MANAGER, ConstructorStrategy.Default.IMITATE_SUPER_CLASS_OPENING)
+            .method(ElementMatchers.named("shouldPoisonStateOnInvalidTransition"))
+            .intercept(MethodDelegation.to(Turn.class))
+            .make().load(MANAGER.getClassLoader()).getLoaded();
     }
 
     private static int code(Throwable error) {
@@ -108,12 +148,66 @@ final class ClientSteps implements Host.Steps {
         return known != null ? known : Errors.forException(error).code();
     }
 
+    private static Object versions(int version) {
+        List<Object> apis = new ArrayList<>(), finalized = new ArrayList<>();
+        for (ApiKeys key : ApiKeys.values()) {
+            apis.add(new ApiVersionsResponseData.ApiVersion().setApiKey(key.id)
+                .setMinVersion(key.oldestVersion()).setMaxVersion(key.latestVersion()));
+        }
+        if (version > 0) {
+            finalized.add(new ApiVersionsResponseData.FinalizedFeatureKey()
+                .setName("transaction.version").setMaxVersionLevel((short) version)
+                .setMinVersionLevel((short) version));
+        }
+        Object versions = Kafka.make(Kafka.type("org.apache.kafka.clients.ApiVersions"));
+        Kafka.call(versions, "update", "0", Kafka.make(
+            Kafka.type("org.apache.kafka.clients.NodeApiVersions"), apis, List.of(), finalized,
+            1L));
+        return versions;
+    }
+
+    /** What brokers say of the topic: no step changes it. */
+    private Object metadata() {
+        Object listeners = Kafka.make(Kafka.type(
+            "org.apache.kafka.common.internals.ClusterResourceListeners"));
+        Class<?> type = Kafka.type(INTERNALS + "ProducerMetadata");
+        Object metadata = Kafka.make(type, (long) BACKOFF_MS, (long) BACKOFF_MS, 1L << 40,
+            1L << 40, logContext, listeners, Time.SYSTEM);
+        var partition = new MetadataResponseData.MetadataResponsePartition()
+            .setPartitionIndex(0).setLeaderId(0).setLeaderEpoch(0)
+            .setReplicaNodes(List.of(0)).setIsrNodes(List.of(0));
+        var data = new MetadataResponseData().setClusterId("cluster").setControllerId(0);
+        data.brokers().add(new MetadataResponseData.MetadataResponseBroker().setNodeId(0)
+            .setHost("localhost").setPort(9092));
+        data.topics().add(new MetadataResponseData.MetadataResponseTopic().setName(TOPIC)
+            .setTopicId(TOPIC_ID).setPartitions(List.of(partition)));
+        try {
+            type.getMethod("add", String.class, long.class).invoke(metadata, TOPIC, 0L);
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
+        Kafka.call(metadata, "updateWithCurrentRequestVersion",
+            new MetadataResponse(data, (short) 12), false, 0L);
+        return metadata;
+    }
+
+    /** Whether what runs is the sender's: from 4.2 on Kafka asks for the thread. */
+    public static final class Turn {
+        private static boolean isSenders;
+
+        private Turn() {}
+
+        public static boolean isSenders() {
+            return isSenders;
+        }
+    }
+
     private final class Client implements InvocationHandler {
         private final List<ClientRequest> waiting = new ArrayList<>(), sent = new ArrayList<>();
         private final List<Future<?>> records = new ArrayList<>();
         private final Object manager, sender, accumulator, producer;
         private final Metrics metrics = new Metrics();
-        private final Time time;
+        private final Time time = new Clock();
         private long now = 0, delay = Long.MAX_VALUE;
         private int correlation = 0;
         private Object call;
@@ -122,22 +216,8 @@ final class ClientSteps implements Host.Steps {
         private final Node node = new Node(0, "localhost", 9092);
 
         private Client(int version) {
-            time = (Time) Proxy.newProxyInstance(getClass().getClassLoader(),
-                new Class<?>[] {Time.class}, (proxy, method, arguments) ->
-                    switch (method.getName()) {
-                        case "milliseconds", "hiResClockMs" -> now;
-                        case "nanoseconds" -> now * 1_000_000;
-                        case "sleep" -> {
-                            now += (long) arguments[0];
-                            yield null;
-                        }
-                        case "equals" -> proxy == arguments[0];
-                        case "hashCode" -> System.identityHashCode(proxy);
-                        case "toString" -> "time";
-                        default -> InvocationHandler.invokeDefault(proxy, method, arguments);
-                    });
-            Object versions = versions(version), metadata = metadata();
-            manager = Kafka.make(MANAGER, logContext, ID, 60_000, (long) BACKOFF_MS, versions,
+            Object versions = VERSIONS.computeIfAbsent(version, ClientSteps::versions);
+            manager = Kafka.make(DRIVEN, logContext, ID, 60_000, (long) BACKOFF_MS, versions,
                 metadata);
             Object compression = Kafka.constant(Kafka.type(
                 "org.apache.kafka.common.compress.Compression",
@@ -155,10 +235,10 @@ final class ClientSteps implements Host.Steps {
                 (long) BACKOFF_MS, manager, versions);
             producer = Arrays.stream(KafkaProducer.class.getDeclaredConstructors())
                 .filter(each -> Arrays.asList(each.getParameterTypes()).contains(SENDER))
-                .findFirst().map(each -> made(each, metadata)).orElseThrow();
+                .findFirst().map(each -> made(each)).orElseThrow();
         }
 
-        private Object made(java.lang.reflect.Constructor<?> constructor, Object metadata) {
+        private Object made(java.lang.reflect.Constructor<?> constructor) {
             Class<?>[] types = constructor.getParameterTypes();
             Object[] arguments = new Object[types.length];
             List<Object> known = new ArrayList<>(List.of(config, logContext, metrics,
@@ -179,46 +259,27 @@ final class ClientSteps implements Host.Steps {
             }
         }
 
-        private static Object versions(int version) {
-            List<Object> apis = new ArrayList<>(), finalized = new ArrayList<>();
-            for (ApiKeys key : ApiKeys.values()) {
-                apis.add(new ApiVersionsResponseData.ApiVersion().setApiKey(key.id)
-                    .setMinVersion(key.oldestVersion()).setMaxVersion(key.latestVersion()));
+        /** The time of this client alone. */
+        private final class Clock implements Time {
+            @Override
+            public long milliseconds() {
+                return now;
             }
-            if (version > 0) {
-                finalized.add(new ApiVersionsResponseData.FinalizedFeatureKey()
-                    .setName("transaction.version").setMaxVersionLevel((short) version)
-                    .setMinVersionLevel((short) version));
-            }
-            Object versions = Kafka.make(Kafka.type("org.apache.kafka.clients.ApiVersions"));
-            Kafka.call(versions, "update", "0", Kafka.make(
-                Kafka.type("org.apache.kafka.clients.NodeApiVersions"), apis, List.of(), finalized,
-                1L));
-            return versions;
-        }
 
-        private Object metadata() {
-            Object listeners = Kafka.make(Kafka.type(
-                "org.apache.kafka.common.internals.ClusterResourceListeners"));
-            Class<?> type = Kafka.type(INTERNALS + "ProducerMetadata");
-            Object metadata = Kafka.make(type, (long) BACKOFF_MS, (long) BACKOFF_MS, 1L << 40,
-                1L << 40, logContext, listeners, time);
-            var partition = new MetadataResponseData.MetadataResponsePartition()
-                .setPartitionIndex(0).setLeaderId(0).setLeaderEpoch(0)
-                .setReplicaNodes(List.of(0)).setIsrNodes(List.of(0));
-            var data = new MetadataResponseData().setClusterId("cluster").setControllerId(0);
-            data.brokers().add(new MetadataResponseData.MetadataResponseBroker().setNodeId(0)
-                .setHost("localhost").setPort(9092));
-            data.topics().add(new MetadataResponseData.MetadataResponseTopic().setName(TOPIC)
-                .setTopicId(TOPIC_ID).setPartitions(List.of(partition)));
-            try {
-                type.getMethod("add", String.class, long.class).invoke(metadata, TOPIC, now);
-            } catch (ReflectiveOperationException e) {
-                throw new IllegalStateException(e);
+            @Override
+            public long nanoseconds() {
+                return now * 1_000_000;
             }
-            Kafka.call(metadata, "updateWithCurrentRequestVersion",
-                new MetadataResponse(data, (short) 12), false, now);
-            return metadata;
+
+            @Override
+            public void sleep(long milliseconds) {
+                now += milliseconds;
+            }
+
+            @Override
+            public void waitObject(Object on, Supplier<Boolean> condition, long deadline) {
+                throw new IllegalStateException("nobody waits for an object");
+            }
         }
 
         // The network ---------------------------------------------------------------------------
@@ -352,7 +413,7 @@ final class ClientSteps implements Host.Steps {
 
         // The path ------------------------------------------------------------------------------
 
-        private void take(long[] operation, long[] result) {
+        private void take(Operation operation, long[] result) {
             try {
                 call(operation);
             } catch (RuntimeException e) {
@@ -362,39 +423,35 @@ final class ClientSteps implements Host.Steps {
                     e.printStackTrace();
                 }
             }
-            if (operation[0] >= RUNS) {
+            if (operation.number >= RUNS) {
                 onSender(this::run);
             }
         }
 
         /** Kafka's client fails for good where its sender's thread leaves the order of states. */
         private void onSender(Runnable work) {
-            Class<?> type = Kafka.find(INTERNALS + "Sender$SenderThread");
-            Runnable logged = () -> {
-                if (Kafka.has(manager, "setPoisonStateOnInvalidTransition")) {
-                    Kafka.call(manager, "setPoisonStateOnInvalidTransition", true);
-                }
-                try {
-                    work.run();
-                } catch (RuntimeException e) { // as Sender.run, which only logs it
-                    if (System.getProperty("explains") != null) {
-                        e.printStackTrace();
-                    }
-                }
-            };
-            Thread thread = type == null
-                ? new Thread(logged) : (Thread) Kafka.make(type, "sender", logged, true);
-            thread.start();
+            boolean isByName = Kafka.has(manager, "setPoisonStateOnInvalidTransition");
+            Turn.isSenders = true;
+            if (isByName) {
+                Kafka.call(manager, "setPoisonStateOnInvalidTransition", true);
+            }
             try {
-                thread.join();
-            } catch (InterruptedException e) {
-                throw new IllegalStateException(e);
+                work.run();
+            } catch (RuntimeException e) { // as Sender.run, which only logs it
+                if (System.getProperty("explains") != null) {
+                    e.printStackTrace();
+                }
+            } finally {
+                Turn.isSenders = false;
+                if (isByName) {
+                    Kafka.call(manager, "setPoisonStateOnInvalidTransition", false);
+                }
             }
         }
 
         @SuppressWarnings("unchecked")
-        private void call(long[] operation) {
-            switch ((int) operation[0] % RUNS) {
+        private void call(Operation operation) {
+            switch (operation.number % RUNS) {
                 case INIT -> {
                     call = initialized();
                     initializes = true;
@@ -414,13 +471,13 @@ final class ClientSteps implements Host.Steps {
                 }
                 case RUN -> { }
                 case ANSWER -> {
-                    ClientRequest request = waiting.get((int) operation[1]);
-                    AbstractResponse body = response(request, (short) operation[2], operation[3]);
+                    ClientRequest request = waiting.get(operation.request);
+                    AbstractResponse body = response(request, operation.error, operation.extra);
                     onSender(() -> answer(request, body));
                 }
                 case DISCONNECT ->
-                    onSender(() -> answer(waiting.get((int) operation[1]), null));
-                default -> throw new IllegalArgumentException("operation " + operation[0]);
+                    onSender(() -> answer(waiting.get(operation.request), null));
+                default -> throw new IllegalArgumentException("operation " + operation.number);
             }
         }
 
@@ -498,14 +555,11 @@ final class ClientSteps implements Host.Steps {
         }
 
         private Object field(String... names) {
-            for (String name : names) {
-                try {
-                    return Kafka.inField(manager, name);
-                } catch (IllegalStateException e) {
-                    continue;
-                }
+            try {
+                return FIELDS.computeIfAbsent(names[0], key -> declared(names)).get(manager);
+            } catch (IllegalAccessException e) {
+                throw new IllegalStateException(e);
             }
-            throw new IllegalStateException("TransactionManager has no " + List.of(names));
         }
 
         /** 1: sent, a code: why not, 0: the record waits. */

@@ -10,18 +10,23 @@ event may come before that, too.
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Hashable, Iterator
+from io import BytesIO
+from pickle import Pickler, Unpickler
 from typing import Any, Final, NamedTuple, cast
 
 from .....spec.client.state import State
 from .....spec.errors import Errors
 from .....spec.releases.features import abortable_error
+from ....client.metrics import Metrics
 from ....client.producer import ProducerClient
 from ....client.requests import CallFailedError, CallResult, Produce, Record, Request
+from ....engine.machine import Machine as AnyMachine
 from ....engine.machine import noted
+from ....engine.values import Sparse
 from ....machine import Machine
-from ..steps import LocalStep, LocalSteps
+from ..steps import LocalStep, LocalSteps, breadth_first
 
 LONGEST: Final = 11
 """Operations of a path, with the step."""
@@ -125,6 +130,12 @@ class Operation(NamedTuple):
     extra: int = 0
     """The producer epoch, or the batch's offset."""
     said: str = ""
+
+    @property
+    def packed(self) -> int:
+        """The one number that the host takes for it."""
+        error, extra = self.error & 0xFFFF, self.extra & 0xFFFF
+        return self.number << 40 | self.of << 32 | error << 16 | extra
 
 
 class _Played:
@@ -258,19 +269,84 @@ class _Played:
     def key(self) -> Any:
         """What later events depend on, without the time."""
         machine, call = self.client.machine, self.call
-        fields = (f"{n}{v}" for n, v in sorted(machine.state.items()) if n != "details")
         return (
-            *self.numbers(), *fields, len(self.records),
+            machine.kept(_OF_THE_TIME, _frozen), len(self.records),
             *((each.api, each.is_retry) for each in self.client.queue.waiting),
             *(each.api for each in self.client.outstanding),
             call is not None and call.is_acknowledged,
         )  # fmt: skip
 
 
+_OF_THE_TIME: Final = frozenset(("details",))
+
+
+def _frozen(value: Sparse) -> Hashable:
+    """A map, which may hold others, as one that can be remembered."""
+    return frozenset(
+        (key, _frozen(part) if isinstance(part, Sparse) else part)
+        for key, part in value.items()
+        if part != value.default
+    )
+
+
 def _result(record: Record) -> int:
     if not record.is_done:
         return 0
     return 1 if record.error is None else 1000 + _CODES[record.error]
+
+
+class _Kept(Pickler):
+    """A client that has taken a path, to copy it: quicker than to take the path. Copies measure
+    nothing of their own."""
+
+    def __init__(self, played: _Played) -> None:
+        self._written = BytesIO()
+        super().__init__(self._written, protocol=-1)
+        self._apart = list[Any]()
+        self.dump(played)
+
+    def persistent_id(self, obj: Any) -> int | None:
+        if not isinstance(obj, (AnyMachine, Metrics)):
+            return None
+        self._apart.append(obj)
+        return len(self._apart) - 1
+
+    def copy(self) -> _Played:
+        self._written.seek(0)
+        return _Copy(self._written, self._apart).load()
+
+
+class _Copy(Unpickler):
+    def __init__(self, written: BytesIO, apart: list[Any]) -> None:
+        super().__init__(written)
+        self._apart, self._made = apart, dict[int, Any]()
+
+    def persistent_load(self, pid: int) -> Any:
+        held = self._apart[pid]
+        if not isinstance(held, AnyMachine):
+            return held
+        return self._made.setdefault(id(held), held.copy())
+
+
+class _Reached:
+    """A state that a path reaches: equal to any with the same key."""
+
+    __slots__ = ("_is_explored", "_key", "numbers", "path", "version")
+
+    def __init__(self, version: int, path: tuple[Operation, ...], played: _Played) -> None:
+        self.version, self.path = version, path
+        self.numbers = played.numbers()
+        self._key = version, self.numbers, played.key()
+        self._is_explored = len(path) < LONGEST and played.is_explored()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Reached) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def is_explored(self) -> bool:
+        return self._is_explored
 
 
 class Client(LocalSteps):
@@ -299,25 +375,19 @@ class Client(LocalSteps):
         self._rows = {*self.rows()}
 
     def steps(self, most: int | None = None) -> Iterator[LocalStep]:
-        seen = set[Any]()
-        frontier = deque[tuple[int, tuple[Operation, ...]]]()
-        for version in self.versions:
-            seen.add((version, self._played(version, ()).key()))
-            frontier.append((version, ()))
-        explored = 0
-        while frontier and (most is None or explored < most):
-            version, path = frontier.popleft()
-            explored += 1
-            for event in self._played(version, path).events():
-                played = self._played(version, path)
-                with noted() as rows:
-                    played.take(event)
-                yield self._step(version, path, event, played, rows)
-                key = version, played.key()
-                is_small = len(path) + 1 < LONGEST and played.is_explored()
-                if key not in seen and is_small:
-                    seen.add(key)
-                    frontier.append((version, (*path, event)))
+        seeds = [_Reached(version, (), self._played(version, ())) for version in self.versions]
+        return breadth_first(seeds, self._steps_of, most, _Reached.is_explored)
+
+    def _steps_of(self, before: _Reached) -> Iterator[tuple[LocalStep, _Reached]]:
+        version, path = before.version, before.path
+        at = self._played(version, path)
+        kept = _Kept(at)
+        for event in at.events():
+            played = kept.copy()
+            with noted() as rows:
+                played.take(event)
+            after = _Reached(version, (*path, event), played)
+            yield self._step(after, played, rows), after
 
     def _played(self, version: int, path: tuple[Operation, ...]) -> _Played:
         played = _Played(self.protocol, version)
@@ -325,25 +395,19 @@ class Client(LocalSteps):
             played.take(operation)
         return played
 
-    def _step(
-        self, version: int, path: tuple[Operation, ...], event: Operation, played: _Played,
-        rows: Any,
-    ) -> LocalStep:  # fmt: skip
-        taken = (*path, event)
-        given = len(taken), version, *(number for each in taken for number in each[:4])
-        raised = played.raised
+    def _step(self, after: _Reached, played: _Played, rows: Any) -> LocalStep:
+        given = len(after.path), after.version, *(each.packed for each in after.path)
+        event, raised = after.path[-1], played.raised
         error = 0 if raised is None else _CODES[raised.error]
         cause = 0 if raised is None or raised.cause is None else _CODES[raised.cause]
         if event.number == WAIT:
             cause = None  # results have names of errors, without causes
         sent = [_APIS[each.api] for each in played.sent[:4]]
-        answer = error, cause, len(played.sent), *sent, *(0,) * (4 - len(sent))
         return LocalStep(
             given,
-            answer,
-            played.numbers(),
+            (error, cause, len(played.sent), *sent, *(0,) * (4 - len(sent))),
+            after.numbers,
             # those of the accumulator's own order of nodes aren't the client's
             tuple(sorted(self._rows & {(table.on.name, row.id) for table, row in rows})),
             event.said,
-            lambda: [each.said for each in path],
         )
