@@ -12,7 +12,9 @@ from ..errors import Errors
 from ..messages import PARTITION, producer
 from ..releases.features import (
     calls_in_turn,
+    client_epoch_bump,
     close_ends,
+    commit_may_bump,
     fenced_as_it_is,
     offsets_name_members,
     transaction_version_2,
@@ -102,6 +104,12 @@ is_raised_unwrapped = last_error.is_set & (
 """TransactionManager.maybeFailWithError: other errors are the cause of a KafkaException."""
 is_pending = pending_call.is_set & ~call_acknowledged
 """TransactionManager.pendingTransition: a call whose result nobody has taken yet."""
+may_initialize = (
+    (state == UNINITIALIZED)
+    | (client_epoch_bump & (state == ABORTING))
+    | (commit_may_bump & (state == COMMITTING))
+)
+"""TransactionManager.State.isTransitionValid, to INITIALIZING."""
 appends_first = calls_in_turn & ~is_closed
 """Whether a record is in a batch before its partition is added: the record stays there where
 `maybeAddPartition` raises."""
@@ -169,8 +177,8 @@ initialize = Table(
         ),
         Row(
             "invalid-transition",
-            "The producer was initialized before",
-            when=state != UNINITIALIZED,
+            "The producer was initialized before, and no failed abort leaves it to begin again",
+            when=~may_initialize,
             reply=RAISES_INVALID_TRANSITION,
             source="TransactionManager.transitionTo",
         ),

@@ -379,7 +379,7 @@ ended = Table(
             },
             reply=react(ClientStep.FAIL, end_error),
             source="TransactionManager.transitionToAbortableError, KAFKA-19250",
-            note="The client can't be used again.",
+            note="Only initTransactions may follow. The partitions stay for the next transaction.",
         ),
         Row(
             "unexpected",

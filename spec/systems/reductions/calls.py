@@ -9,10 +9,11 @@ from ....language import Event, Expression, size, some
 from ....language.instances.reductions import NotOffered
 from ...client import calls, failures, requests
 from ...client.any_broker import is_answer, is_distinguished
-from ...client.queue import Request, answered, current, is_first, sought
-from ...client.state import INITIALIZING, bump_asked, state
+from ...client.queue import Request, answered, current, is_first, queued, sought
+from ...client.state import INITIALIZING, UNINITIALIZED, bump_asked, state
 from ...client.transaction_manager import new_partitions, pending_call, request_in_flight
 from ...messages import producer
+from ...releases.features import calls_in_turn
 
 _CHECK = "tests/model/test_client_replay.py"
 _AFTER_ANSWER = (
@@ -46,6 +47,14 @@ def _is_asked(request: Expression) -> Expression:
 
 CALLS = (
     *(NotOffered(producer, event, when=answered, because=_AFTER_ANSWER) for event in _EVENTS),
+    NotOffered(
+        producer,
+        calls.init_transactions,
+        when=~calls_in_turn
+        & (state != UNINITIALIZED)
+        & ((size(queued) > 0) | current.is_set | (size(new_partitions) > 0)),
+        because="Before 3.2 the queue may then have two requests of a kind (KAFKA-13412).",
+    ),
     NotOffered(
         producer,
         failures.send_failure,

@@ -172,7 +172,7 @@ OF_END_TXN = (
     Also(
         "producer.EndTxnResponse/abort-failed",
         set={client.adding: set_of(), client.added: set_of()},
-        because="The client can't be used again: the partitions have no effect.",
+        because="Its application doesn't initialize it again: the partitions have no effect.",
         refined_by=_REPLAY,
     ),
 )

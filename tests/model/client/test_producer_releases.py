@@ -100,6 +100,31 @@ def test_an_end_is_sent_after_an_invalid_producer_id_mapping(release: str) -> No
     assert only(client).api == "INIT_PRODUCER_ID"
 
 
+@pytest.mark.parametrize("release", [each for each in RELEASED if each >= "2.5"])
+def test_a_client_whose_abort_failed_may_be_initialized_again_until_4_0(release: str) -> None:
+    """TransactionManager.State.isTransitionValid; the partition stays in the transaction."""
+    client = transactional_of(release)
+    client.send("t-0")
+    client.answer(only(client))
+    client.answer(only(client), base_offset=0)
+    call = client.abort_transaction()
+    client.answer(only(client), "INVALID_PRODUCER_ID_MAPPING")
+    with pytest.raises(CallFailedError):
+        client.wait(call)
+    if client.machine["state"] == "FATAL_ERROR":
+        assert release >= "4.0"
+        assert raised(client.init_transactions)[0] == "KAFKA_EXCEPTION"
+        return
+    again = client.init_transactions()
+    assert client.machine["state"] == "INITIALIZING"
+    client.answer(only(client), producer_id=8, producer_epoch=0)
+    client.wait(again)
+    client.begin_transaction()
+    client.send("t-0")
+    (sent,) = batches(client)
+    assert (sent.producer_id, sent.base_sequence) == (8, 0)
+
+
 @pytest.mark.parametrize(("error", "told"), PARTITION_TOLD)
 def test_what_becomes_of_a_partition_by_release(error: str, told: dict[str, str]) -> None:
     """TransactionManager.AddPartitionsToTxnHandler.handleResponse"""
