@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 from run import table, write
 
-from epochfence.checker.native.store.store import MOST_PER_SHARD
+from epochfence.checker.native.store.store import MOST_PER_SHARD, SHARDS
 from epochfence.checker.spark.options import MOST_SHARDS
+from epochfence.checker.spark.search.shards import owned_by
 from epochfence.checker.spark.search.tasks import Place
 from epochfence.checker.spark.storage import manifest
 from epochfence.checker.spark.storage.files import Storage
@@ -31,8 +32,7 @@ WITHIN = 0.25
 
 # what a core is assumed to have, of a machine with 8 cores, 10 Gbit/s, 64 GB and a disk of 1 TB
 NETWORK, DISK_RATE, MEMORY, DISK = 150e6, 100e6, 8e9, 125e9
-STATES, CORES = (10**9, 10**10, 10**11), (10, 100, MOST_SHARDS, 1_000)
-MOST_NARROW = MOST_SHARDS * MOST_PER_SHARD  # states of all shards together, of at most 16 bytes
+STATES, CORES = (10**9, 10**10, 10**11, 10**12), (10, 100, MOST_SHARDS, 1_000)
 ROWS = 100  # of a system, each with two numbers in a level of a manifest
 WORK = ("a level", "a task", "a state expanded", "a candidate", "a byte written")
 
@@ -231,6 +231,13 @@ def shape(runs: Sequence[Recorded], states: int) -> list[int]:
     return [int(part) for part in share / share.sum() * states]
 
 
+def places(shards: int) -> int:
+    """About how many states of up to 16 bytes so many shards hold: a hash deals them evenly, so
+    that the first part that is full ends the run."""
+    widest = max(len(owned_by(shard, shards)) for shard in range(shards))
+    return SHARDS * (SHARDS // widest) * MOST_PER_SHARD
+
+
 @dataclass(frozen=True)
 class Driver:
     """What the driver has of a run at its last level, in bytes: the manifest, what it broadcasts
@@ -263,7 +270,7 @@ def driver(found: Sequence[int], shards: int) -> Driver:
     told = manifest.Manifest(Storage("."), {}, shards, {}, levels=levels, runs=runs)
     content = len(told.content())
     totals = [[level.states[shard] for level in levels] for shard in range(shards)]
-    place = Place(totals, runs, [None] * shards, [[] for _ in runs])
+    place = Place(totals, runs, [None] * shards, [[] for _ in runs], finer=False)
     broadcast = len(pickle.dumps(place))
     memory = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -311,7 +318,7 @@ def predicted(runs: Sequence[Recorded], costs: Costs) -> list[tuple[str, ...]]:
                 "memory": states * costs.memory / used / MEMORY,
                 "disk": disk / DISK,
                 "shards": cores / MOST_SHARDS,
-                "parts of the hash": states / MOST_NARROW,
+                "places": states / places(shards),
             }
             lines.append(
                 (

@@ -77,7 +77,7 @@ def test_the_page_has_one_place_for_what_the_model_says() -> None:
     text = PAGE.read_text()
     assert text.count("<!-- scale: begin -->") == text.count("<!-- scale: end -->") == 1
     told = {line[0] for line in scale.predicted(RUNS, COSTS)}
-    assert told == {"10^9", "10^10", "10^11"}
+    assert told == {"10^9", "10^10", "10^11", "10^12"}
     assert all(f"| {size} " in text for size in told)
 
 
@@ -89,6 +89,8 @@ def test_a_hundred_billion_states_fit_into_the_driver() -> None:
         assert getattr(many, part) * scale.MOST_SHARDS / 16 < 100e6, part
 
 
-def test_narrow_states_fill_the_parts_of_the_hash_before_the_shards() -> None:
-    limits = {line[0]: line[-1] for line in scale.predicted(RUNS, COSTS) if line[1] == "100"}
-    assert limits == {"10^9": "rounds", "10^10": "parts of the hash", "10^11": "parts of the hash"}
+def test_places_suffice_for_as_many_states_as_the_page_has() -> None:
+    assert scale.places(1) == 1 << 32
+    assert scale.places(16) == 1 << 36
+    assert scale.places(scale.MOST_SHARDS) == 1 << 40 > max(scale.STATES)
+    assert "places" not in {line[-1] for line in scale.predicted(RUNS, COSTS)}

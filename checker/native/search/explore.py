@@ -35,7 +35,7 @@ from ..store.disk import Disk
 from ..store.pack import Packing
 from ..store.part_store import DIVIDED_FROM, cut_of, taken_over
 from ..store.parts import Parts
-from ..store.store import SHARDS, Store
+from ..store.store import MOST_PER_SHARD, SHARDS, Store
 from .coverage import Sought, met
 from .worker import ALL, MOST_FILLED, MOST_KEPT, SPAN, Worker
 
@@ -45,6 +45,8 @@ MOST_ROUND, MOST_OF_PARTS = 1 << 20, 1 << 16  # where they are whole, and where 
 TURNS = 32  # parts of the shards, each of which a thread fills in one go
 INTERRUPTED = "interrupted"  # what stopped a search that no limit did
 MEMORY, DISK, DEPTH, TIME = "memory", "disk", "depth", "time"  # limits
+PLACES = "places"  # of the visited set, another one
+NO_PLACES = "more memory doesn't help, more shards on Spark do (--engine spark, --shards)"
 NO_PREDECESSOR = "a state of the search has no predecessor in the level before it"
 IMPROVED_FROM = {BEST: 1 << 22, PLAIN: 1 << 19}
 """States from which on a search gains by code that was made with more effort, the most first."""
@@ -205,6 +207,9 @@ class Explorer:
     @unbroken()
     def _spill(self) -> bool:
         """Keeps the states on disk from now on; False where there is none, or it is full."""
+        if self.store.full and self.store.most == MOST_PER_SHARD:
+            self.found.stopped = PLACES
+            return False
         if self.disk is None or self.spilled is not None:
             self._tell_full()
             return False
@@ -600,6 +605,8 @@ def why_stopped(carrier: Carrier) -> str:
     interrupted = found.stopped == INTERRUPTED
     what = "it was interrupted" if interrupted else f"the {found.stopped} limit was reached"
     more = ""
+    if found.stopped == PLACES:
+        what, more = "the visited set has no more places", f": {NO_PLACES}"
     if isinstance(carrier, Explorer):
         if found.stopped == DISK and carrier.disk is not None:
             what = f"no disk space left in {carrier.disk.folder} ({carrier.disk.why})"

@@ -47,6 +47,7 @@ from ..store.store import (
     SLACK,
     STRIDE,
     WIDTH,
+    Finer,
     Store,
     packed_states,
 )
@@ -329,6 +330,7 @@ class Worker:
         self.buckets[:] = self.area.address + size * np.arange(SHARDS, dtype=np.int64)
         self.filled = filled
         self.fullest = np.zeros(SHARDS, dtype=np.int64)  # in bytes
+        self.finer = Finer(stride)
         self.work_on(0)
 
     def switch_off(self, rows: Collection[int]) -> None:
@@ -417,7 +419,7 @@ class Worker:
                 store.states[shard],
                 first,
                 count,
-                shard,
+                store.named[shard],
                 whole,
                 self._passed(store),
             )
@@ -457,7 +459,8 @@ class Worker:
             for at in range(start, end, SPAN):
                 part = min(SPAN, end - at)
                 found = find(
-                    self.kernel.address, store.states[shard], at, part, shard, store.form,
+                    self.kernel.address, store.states[shard], at, part, store.named[shard],
+                    store.form,
                     store.rows_of_parts, self.room.address, self.known, self.out.address,
                     self.rows, self.bad, self.bad_count, self.off, targets.address, len(states),
                     noted, hits,

@@ -380,6 +380,7 @@ class Parts:
         self.rows[:, SIZE] = LEAST_SLOTS
         # so that records needn't be rewritten often
         self.rows[:, BITS] = [max(LEAST_BITS, n.bit_length() + 1) for n in plan.contents]
+        self.full_for_good = False  # a part has the most contents that it may have
         self._most = np.minimum(most // (8 * self.rows[:, WORDS]), (1 << MOST_BITS) - 1)
         self.regions = [region(f"contents-{part}", most) for part in range(len(ends))]
         self._slots = [self._slots_of(part) for part in range(len(ends))]
@@ -450,6 +451,7 @@ class Parts:
         for part in np.flatnonzero(self.rows[:, USED] + CHUNK > self.rows[:, LIMIT]):
             row = self.rows[part]
             if row[LIMIT] < room[part] or room[part] == self._most[part]:
+                self.full_for_good = bool(row[LIMIT] >= room[part])
                 return False
             if row[SIZE] * 3 // 4 == room[part]:
                 size = int(row[SIZE])

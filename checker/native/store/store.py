@@ -6,6 +6,10 @@ addressing, in groups of 16 entries, each a line of the cache: 16 tags of a byte
 hash (0: the entry is empty), which are looked at together, then 16 positions of three bytes.
 Records are compared whole.
 
+A store that owns only some of the shards (one of Spark's) may divide each of them once more, by
+other bits of the hash, so that it has as many as one that owns all. Buckets are filled by owner all
+the same.
+
 A record is the packed state itself (see `records`), or the numbers of its parts (see `parts`), but
 for eight bits that follow from the others and the shard.
 """
@@ -41,10 +45,12 @@ from .disk import Disk
 from .packed_records import (
     SHARD_BITS,
     SHORT,
+    copy_short,
     copy_state,
     first_word,
     hash_short,
     hash_state,
+    hashed,
     restore,
     same,
 )
@@ -76,6 +82,7 @@ STRIDE, WIDTH, ROOM = range(3)
 for each group of a table at most."""
 AT_ONCE = 1 << 12  # states that are put together for who looks at them
 NO_PARTS = np.zeros((0, FIELDS), dtype=np.int64)
+TO_DIVIDE = 1 << 22  # bytes of records that are divided among finer shards at once
 SLACK = 16  # bytes behind a run of states that a whole-word access may touch
 
 
@@ -234,10 +241,42 @@ def insert_all(first, step, form, states, counts, most, tables, groups, buckets,
 
 
 @compiled
+def divide(buckets, filled, emptied, first, several, each, width, finer, counts, most):
+    """Divides what is in the buckets of `several` shards from shard `first` on, of the lines of
+    `insert_all`, among `each` finer ones of every shard, by further bits of the hash.
+
+    The buckets `finer` take up to `most` records, and `counts` has how many they hold. Returns 0
+    where one of them is full, and 1 where all is done.
+    """
+    is_short, mask = width <= SHORT, first_word(width)
+    for at in range(several):
+        for worker in range(buckets.shape[0]):
+            here = emptied[worker, first + at]
+            left = filled[worker, first + at]
+            while here < left:
+                record = buckets[worker, first + at] + here * width
+                h = hashed(record, width, is_short, mask)
+                own = np.int64((h >> uint64(48)) & uint64(0xFF)) * each
+                own = at * each + (own >> SHARD_BITS)
+                count = counts[own]
+                if count == most:
+                    emptied[worker, first + at] = here
+                    return 0
+                if is_short:
+                    copy_short(record, finer[own] + count * width, width)
+                else:
+                    copy_state(record, finer[own] + count * width, width)
+                counts[own] = count + 1
+                here += 1
+            emptied[worker, first + at] = here
+    return 1
+
+
+@compiled
 def packed_states(states, first, count, shard, form, parts, numbers, at, room):
     """Puts packed states, of the shard at `states` from position `first` on, into the `room`, with
-    some bytes behind them. Where records are numbers, these are put into `numbers` from place `at`
-    on.
+    some bytes behind them. `shard` is the one that the hash names. Where records are numbers, these
+    are put into `numbers` from place `at` on.
     """
     stride, width, several = form[STRIDE], form[WIDTH], parts.shape[0]
     if several == 0:
@@ -259,12 +298,13 @@ def packed_states(states, first, count, shard, form, parts, numbers, at, room):
 
 
 @compiled
-def packed_between(states, starts, ends, form, parts, numbers, room):
+def packed_between(states, starts, ends, named, form, parts, numbers, room):
     """Puts the packed states of each shard, from one position up to another, into the `room`, with
-    some bytes behind them. There is room for the `numbers` of a shard."""
-    for shard in range(SHARDS):
-        several = ends[shard] - starts[shard]
-        packed_states(states[shard], starts[shard], several, shard, form, parts, numbers, 0, room)
+    some bytes behind them. `named` are the shards that hashes name. There is room for the `numbers`
+    of a shard."""
+    for at in range(SHARDS):
+        several, shard = ends[at] - starts[at], named[at]
+        packed_states(states[at], starts[at], several, shard, form, parts, numbers, 0, room)
         room += several * form[STRIDE]
 
 
@@ -272,12 +312,30 @@ def _whole_pages(size: int) -> int:
     return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
-def _divided(region: Region, owned: range) -> Any:
-    """The addresses of equal parts of a region by shard; 0 for shards that aren't owned."""
+def _divided(region: Region, used: range) -> Any:
+    """The addresses of equal parts of a region by shard; 0 for shards that aren't used."""
     addresses = np.zeros(SHARDS, dtype=np.int64)
-    part = region.size // max(1, len(owned)) // 8 * 8
-    addresses[owned.start : owned.stop] = region.address + part * np.arange(len(owned))
+    part = region.size // max(1, len(used)) // 8 * 8
+    addresses[used.start : used.stop] = region.address + part * np.arange(len(used))
     return addresses
+
+
+class Finer:
+    """A thread's buckets for the shards of a store that divides those that it owns."""
+
+    def __init__(self, stride: int) -> None:
+        self.most = max(BLOCK, TO_DIVIDE // (SHARDS * stride))
+        size = (self.most * stride + SLACK + 63) // 64 * 64
+        self._area = Region(size * SHARDS)
+        self.buckets = self._area.address + size * np.arange(SHARDS, dtype=np.int64)
+        self.counts = np.zeros(SHARDS, dtype=np.int64)
+        self._emptied = np.zeros((1, SHARDS), dtype=np.int64)
+        self.passed = Passed(self.buckets[np.newaxis], self.counts[np.newaxis], self._emptied)
+
+    def empty(self) -> None:
+        """Empties the buckets."""
+        self.counts[:] = 0
+        self._emptied[:] = 0
 
 
 class Store:
@@ -285,7 +343,10 @@ class Store:
 
     At most `most` states in each shard; `may_take` is asked before a table grows, in bytes. A
     state's position in its shard tells when it was found, and nothing moves or leaves. `region`
-    gives the memory for the states and for the tables of the shards that are `owned`.
+    gives the memory for the states and for their tables, of the shards that are `owned`. With
+    `finer`, each of these is divided among as many as there may be in all: `used` are those that
+    may hold states, and `named` has for each the one that the hash names. `full` says that a shard
+    was refused a state because it has `most`.
     """
 
     def __init__(
@@ -296,10 +357,19 @@ class Store:
         region: Callable[[str, int], Region] = lambda _, size: Region(size),
         owned: range = range(SHARDS),
         parts: Parts | None = None,
+        finer: Finer | None = None,
     ) -> None:
         self.may_take = may_take
         self.stride = stride
         self.owned = owned
+        self.finer = finer
+        self.full = False
+        self._each = 1 if finer is None else SHARDS // len(owned)
+        self.used = owned
+        self.named = np.arange(SHARDS, dtype=np.int64)
+        if self._each > 1:
+            self.used = range(self._each * len(owned))
+            self.named = owned.start + self.named // self._each
         self.parts = parts
         self.rows_of_parts = NO_PARTS if parts is None else parts.rows
         self.form = np.array([stride, stride - 1, FEW], dtype=np.int64)
@@ -309,10 +379,10 @@ class Store:
         self.most = min(most, MOST_PER_SHARD)
         self.most_groups = max(LEAST_GROUPS, -(-self.most // self.room))
         # each of the greatest size it could need, of which only what is in use takes memory
-        self._states = region("states", _whole_pages(self.most * widest + SLACK) * len(owned))
-        self._tables = region("tables", _whole_pages(self.most_groups * GROUP) * len(owned))
-        self.states = _divided(self._states, owned)
-        self.tables = _divided(self._tables, owned)
+        self._states = region("states", _whole_pages(self.most * widest + SLACK) * len(self.used))
+        self._tables = region("tables", _whole_pages(self.most_groups * GROUP) * len(self.used))
+        self.states = _divided(self._states, self.used)
+        self.tables = _divided(self._tables, self.used)
         self.groups = np.full(SHARDS, LEAST_GROUPS, dtype=np.int64)
         self.counts = np.zeros(SHARDS, dtype=np.int64)
         self.places = np.full(SHARDS, self.most, dtype=np.int64)  # states for which there is room
@@ -324,6 +394,22 @@ class Store:
 
     def insert(self, first: int, step: int, buckets: Passed) -> bool:
         """Empties buckets into shards, as `insert_all` does; False where there is no room."""
+        if self._each == 1:
+            return self._insert(first, step, buckets)
+        assert self.finer is not None
+        owned, finer = self.owned, self.finer
+        done = False
+        while not done:
+            finer.empty()
+            done = divide(
+                buckets, owned.start, len(owned), self._each, self.width, finer.buckets,
+                finer.counts, finer.most,
+            )  # fmt: skip
+            if not self._insert(0, 1, finer.passed):
+                return False
+        return True
+
+    def _insert(self, first: int, step: int, buckets: Passed) -> bool:
         while True:
             first = insert_all(first, step, self._passed, buckets)
             if first >= SHARDS:
@@ -347,7 +433,10 @@ class Store:
         more = groups if self.parts is None else max(LEAST_GROUPS, groups // 10)
         more = min(more, self.most_groups - groups)
         with self._growing:  # each thread's growth is asked for with that of the others counted
-            if self.room * groups >= self.most or not self._may_have(GROUP * more):
+            if self.room * groups >= self.most:
+                self.full = True
+                return False
+            if not self._may_have(GROUP * more):
                 return False
             if self.disk is not None and not self._take("tables", shard, GROUP * (groups + more)):
                 return False
@@ -438,6 +527,7 @@ class Store:
             count = int(self.counts[shard])
             places = min(self.most, count + max(LEAST_PLACES, count // 4))
             if places <= self.places[shard]:
+                self.full = True
                 return False
         if not self._take("states", shard, places * (width or self.width) + SLACK):
             return False
@@ -508,15 +598,16 @@ class Store:
         first, last = np.array(starts), np.array(ends)
         room, numbers = self._room_for(int((last - first).sum()))
         packed_between(
-            self.states, first, last, self.form, self.rows_of_parts, numbers, room.ctypes.data
-        )
+            self.states, first, last, self.named, self.form, self.rows_of_parts, numbers,
+            room.ctypes.data,
+        )  # fmt: skip
         return room[:-SLACK].tobytes()
 
     def _packed(self, shard: int, start: int, end: int) -> Any:
         room, numbers = self._room_for(end - start)
         packed_states(
-            self.states[shard], start, end - start, shard, self.form, self.rows_of_parts, numbers,
-            0, room.ctypes.data,
+            self.states[shard], start, end - start, self.named[shard], self.form,
+            self.rows_of_parts, numbers, 0, room.ctypes.data,
         )  # fmt: skip
         return room[:-SLACK]
 

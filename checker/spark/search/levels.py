@@ -21,7 +21,15 @@ import numpy as np
 import psutil
 
 from ...native.search.coverage import Sought
-from ...native.search.explore import NO_PREDECESSOR, Bad, Explorer, Search, first_depths
+from ...native.search.explore import (
+    MEMORY,
+    NO_PREDECESSOR,
+    PLACES,
+    Bad,
+    Explorer,
+    Search,
+    first_depths,
+)
 from ...native.search.worker import MOST_KEPT
 from ...native.store.pack import Packing
 from ..options import SparkError
@@ -45,7 +53,11 @@ from .tasks import (
 )
 
 ATTEMPTS = 3  # at a level, before Spark is said to be at fault
-NO_ROOM = "memory is too short to read a shard's states again; --resume goes on with more of it"
+NO_ROOM = {
+    MEMORY: "memory is too short to read a shard's states again; --resume goes on with more of it",
+    PLACES: "a shard has no more places for states that it had before",
+}
+FINER_FROM = 1 << 31  # states, half of what fits as long as shards share the parts of the hash
 MOST_LOSSES = 3  # levels sent a second time, from which on no files are used (see `outbox`)
 
 
@@ -91,6 +103,7 @@ class SparkExplorer:
         # where each shard's files are; nobody has looked yet
         self._seen: Sequence[Home | None] | None = None
         self._losses = 0
+        self._is_full = False  # a part of the hash was before FINER_FROM
         # what all shards told of the last level, if it was expanded ahead
         self._ahead: list[Expanded] = []
         self.begun = time.perf_counter()
@@ -143,8 +156,15 @@ class SparkExplorer:
             notes: list[list[Note]] = [[] for _ in seen]
             for owner, note in chain.from_iterable(item.notes for item in self._ahead):
                 notes[owner].append(note)
-            self._place = self.context.broadcast(Place(totals, self.manifest.runs, seen, notes))
+            told = Place(totals, self.manifest.runs, seen, notes, self.finer)
+            self._place = self.context.broadcast(told)
         return self._place
+
+    @property
+    def finer(self) -> bool:
+        """Whether each shard has all parts of the hash for itself: inserting takes longer then, and
+        that is no use before the parts that it owns are full."""
+        return self.kit.shards > 1 and (self._is_full or self.count > FINER_FROM)
 
     @property
     def homes(self) -> Any:
@@ -179,7 +199,10 @@ class SparkExplorer:
         expanded, inserted = self._carried()
         self._check_damage([item.damaged for item in (*expanded, *inserted)])
         bad = [bad for item in expanded for bad in item.bad]
-        if bad or any(item.full for item in (*expanded, *inserted)):
+        full = {item.full for item in (*expanded, *inserted) if item.full}
+        if bad or full:
+            if not bad:  # what more memory doesn't help is told first
+                self.found.stopped = PLACES if PLACES in full else MEMORY
             return bad, False
         taken = self.taken + np.sum([item.taken for item in expanded], axis=0)
         level = Level(
@@ -208,8 +231,12 @@ class SparkExplorer:
         if any(item.bad for item in expanded):
             return expanded, []
         inserted = self._run(self._insert_job if expanded else self._level_job)
-        if any(item.lost for item in inserted):  # a file can't be read: all goes through Spark
-            self._losses += 1
+        is_lost = any(item.lost for item in inserted)  # a file can't be read
+        self._losses += is_lost
+        told = [*inserted, *(item.before for item in inserted if item.before)]
+        if is_lost or (not self.finer and any(item.full == PLACES for item in told)):
+            self._is_full |= not is_lost
+            # all goes through Spark
             self._seen, self._ahead = [None] * self.kit.shards, []
             self._leave_place()
             expanded, inserted = [], self._run(self._level_job)
@@ -296,8 +323,8 @@ class SparkExplorer:
 
         answers = self._run(job)
         self._check_damage([answer.damaged for answer in answers])
-        if any(answer.full for answer in answers):
-            raise SparkError(f"{name}: {NO_ROOM}")
+        for full in filter(None, (answer.full for answer in answers)):
+            raise SparkError(f"{name}: {NO_ROOM[full]}")
         return [answer.found for answer in answers]
 
     def close(self) -> None:

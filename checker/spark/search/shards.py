@@ -28,6 +28,7 @@ import psutil
 from ....checksums import DamagedError
 from ...native.jit.functions import Passed
 from ...native.jit.memory import Region
+from ...native.search.explore import MEMORY, PLACES
 from ...native.search.worker import Worker, drop_sent_of_all, owners
 from ...native.store.part_plan import WHOLE, Plan
 from ...native.store.part_store import DIVIDED_FROM, cut_of, taken_over
@@ -44,15 +45,17 @@ SENT_BY_A_STATE = 32  # of them for each state of a level: what that and some le
 MOST_FOR_SENT = 1 << 28  # bytes that they take at most
 PAGES_A_CANDIDATE = 16  # that a disk reads in one go while it reads those of a candidate
 MOST_OF_PARTS = 1 << 36  # bytes reserved for the contents of a part
+MOST_OF_STATES = 1 << 38  # bytes reserved for whole states
 INDEXES = INDEX, BEFORE = "index.npz", "before.npz"  # the second one is from before a change
 LONGEST_NOTE = 64  # characters of it that are read: another file may have its name
-INDEXED = "levels", "groups", "asked", "ends", "own", "rows", "nodes"
+INDEXED = "levels", "groups", "asked", "finer", "ends", "own", "rows", "nodes"
 Stamp: TypeAlias = tuple[int, int] | None
+FINER = "finer-"  # files of a set of whole states that has all parts of the hash
 DIVIDED = "parts-"  # files of a set that is kept by parts
 
 
 class NoRoomError(Exception):
-    """A visited set that doesn't fit into the memory it may take."""
+    """A visited set that gets too large. The message is the limit: MEMORY or PLACES."""
 
 
 def owned_by(shard: int, shards: int) -> range:
@@ -95,6 +98,7 @@ class ShardSet:
         self._sizes: dict[str, int] = {}  # of the files that are mapped
         self._lost: dict[str, list[Stamp]] = {}  # of a file that wasn't whole: the indexes then
         self._sent: Region | None = None
+        self.finer = False  # whether whole states have all parts (see `_begin_finer`)
         self._begin_whole()
 
     def __enter__(self) -> ShardSet:
@@ -102,6 +106,7 @@ class ShardSet:
         self.worker.filled[:] = 0
         self.worker.taken[:] = 0
         self._load_index()
+        self.store.full = False  # of an attempt before
         if self.store.parts is not None:
             self.worker.work_on(len(self.own))
             self.worker.own[: len(self.own)] = self.own
@@ -162,7 +167,15 @@ class ShardSet:
         self.ends = np.zeros(0, dtype=np.int64)  # of the parts
         self.own = np.zeros((0, 2), dtype=np.int64)  # of their numbers, those to be given next
         self._divided: Store | None = None  # which takes over the states
-        self.store = Store(self.stride, MOST_PER_SHARD, self._may_take, self._region, self.owned)
+        most, prefix, finer = MOST_PER_SHARD, "", None
+        if self.finer:
+            most = min(MOST_PER_SHARD, MOST_OF_STATES // (SHARDS * self.stride))
+            prefix, finer = FINER, self.worker.finer
+
+        def region(name: str, size: int) -> Region:
+            return self._region(prefix + name, size)
+
+        self.store = Store(self.stride, most, self._may_take, region, self.owned, finer=finer)
 
     def _store_of(self, plan: Plan) -> Store:
         """A store of parts, in its files. A part's number doesn't tell who owns a state: so it has
@@ -192,9 +205,24 @@ class ShardSet:
             self.ends = np.array(plan.ends)
             # from here on, nothing may take what is in the files for whole states
             (self.folder / BEFORE).unlink(missing_ok=True)
-            for name in ("states", "tables") if self.cached else ():
-                os.ftruncate(self._file(name), 0)
+            self._give_up(FINER if self.finer else "")
         self._divided = None
+
+    def _begin_finer(self) -> None:
+        """Has all parts of the hash for whole states from now on, each with places of its own: they
+        are to be read from the runs."""
+        self.finer = True
+        if self.store.parts is None:
+            self._begin_change()
+            (self.folder / BEFORE).unlink(missing_ok=True)
+            self._begin_whole()
+            self._give_up("")
+            self._truncate(0, anew=True)
+
+    def _give_up(self, prefix: str) -> None:
+        """Frees what files of whole states take, which nobody uses any more."""
+        for name in ("states", "tables") if self.cached else ():
+            os.ftruncate(self._file(prefix + name), 0)
 
     # The index: how many states each level has in each part, and how large the tables are -------
 
@@ -233,8 +261,9 @@ class ShardSet:
         """Whether an index is about the files that are mapped, and they are whole: others may have
         deleted some, or cut them off."""
         shard, since, nodes = json.loads(str(index["nodes"]))
-        is_divided = len(self.ends) > 0
-        used = [name for name in self._sizes if name.startswith(DIVIDED) == is_divided]
+        kind = DIVIDED if len(self.ends) else FINER if self.finer else ""
+        others = tuple({FINER, DIVIDED} - {kind})
+        used = [n for n in self._sizes if n.startswith(kind) and not n.startswith(others)]
         found = {name: os.fstat(self._files[name]) for name in used}
         return (shard, since) == (self.folder.name, machine()) and all(
             nodes.get(name) == of.st_ino
@@ -250,8 +279,9 @@ class ShardSet:
         self._sizes.clear()
 
     def _take_over(self, index: dict[str, Any]) -> None:
+        was_finer, self.finer = self.finer, bool(index["finer"])
         if len(index["ends"]) == 0:
-            if self.store.parts is not None:
+            if self.store.parts is not None or was_finer != self.finer:
                 self._begin_whole()
         elif not np.array_equal(index["ends"], self.ends):
             ends = index["ends"].tolist()
@@ -268,7 +298,7 @@ class ShardSet:
             with (self.folder / "aside.npz").open("wb") as file:
                 np.savez(
                     file, levels=self.levels, groups=self.store.groups, asked=self.asked,
-                    ends=self.ends, own=self.own, rows=self.store.rows_of_parts,
+                    finer=self.finer, ends=self.ends, own=self.own, rows=self.store.rows_of_parts,
                     nodes=self._nodes(),
                 )  # fmt: skip
             (self.folder / "aside.npz").replace(self.folder / INDEX)
@@ -283,7 +313,7 @@ class ShardSet:
             self._begin_change()
             self.levels = self.levels[:levels]
             self.store.counts[:] = self.levels[-1] if levels else 0
-            for part in self.store.owned:
+            for part in self.store.used:
                 self.store.index(part)
             self._save_index()
 
@@ -294,12 +324,17 @@ class ShardSet:
         totals: list[int],
         runs: list[Run],
         states_of: Callable[[Run], Iterable[tuple[int, bytes]]],
+        *,
+        finer: bool = False,
     ) -> None:
-        """Makes it hold the levels of which `totals` are the sizes, whatever it held before.
+        """Makes it hold the levels of which `totals` are the sizes, whatever it held before. With
+        `finer` it has places in all parts of the hash, also for whole states.
 
         Raises NoRoomError, and the errors of `states_of`: DamagedError for a run that can't be
         read.
         """
+        if finer and not self.finer:
+            self._begin_finer()
         sizes = np.diff(self.levels.sum(axis=1), prepend=0)
         same = 0
         while same < min(len(sizes), len(totals)) and sizes[same] == totals[same]:
@@ -339,7 +374,13 @@ class ShardSet:
 
     def _put(self, states: bytes) -> None:
         if not self.worker.put(states, self.store) or not self._may_take(0):
-            raise NoRoomError
+            raise self._no_room
+
+    @property
+    def _no_room(self) -> NoRoomError:
+        parts = self.store.parts
+        is_full = self.store.full or (parts is not None and parts.full_for_good)
+        return NoRoomError(PLACES if is_full else MEMORY)
 
     def begin_level(self) -> None:
         """Before states are inserted that are the next level."""
@@ -357,7 +398,7 @@ class ShardSet:
                 for address, by_part in lines
             )
         if not done or not self._may_take(0):
-            raise NoRoomError
+            raise self._no_room
 
     def _bring(self, candidates: int) -> None:
         """Before so many candidates are looked up: has the set in memory, where the disk reads all

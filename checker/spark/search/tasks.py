@@ -79,19 +79,21 @@ class Kit:
 class Place:
     """The progress of a run, for each shard: the sizes of finished levels, the runs, where an
     executor had its files last (none: what is sent to it goes through Spark), and where the
-    candidates for it lie, if its last level was expanded ahead."""
+    candidates for it lie, if its last level was expanded ahead. `finer` says that visited sets have
+    all parts of the hash."""
 
     totals: list[list[int]]
     runs: list[list[Run]]
     homes: Sequence[Home | None]
     notes: list[list[Note]]
+    finer: bool
 
 
 @dataclass
 class Expanded:
     """The report of a task about the expansion of a shard's level. `damaged` names a run that can't
-    be read; `full` says that memory wasn't enough. `notes` say for each owner where the candidates
-    lie, if the level was expanded ahead."""
+    be read; `full` is the limit that its visited set has met. `notes` say for each owner where the
+    candidates lie, if the level was expanded ahead."""
 
     shard: int
     taken: list[int]
@@ -99,7 +101,7 @@ class Expanded:
     sent: int = 0
     sent_bytes: int = 0
     damaged: str = ""
-    full: bool = False
+    full: str = ""
     notes: list[tuple[int, Note]] = field(default_factory=list[tuple[int, Note]])
 
 
@@ -116,7 +118,7 @@ class Inserted:
     written: int = 0
     memory: int = 0
     damaged: str = ""
-    full: bool = False
+    full: str = ""
     lost: bool = False
     home: Home | None = None
     before: Expanded | None = None
@@ -129,7 +131,7 @@ class Looked:
 
     found: list[Any] = field(default_factory=list[Any])
     damaged: str = ""
-    full: bool = False
+    full: str = ""
 
 
 class _Process:
@@ -187,11 +189,18 @@ def expand(kit: Any, place: Any, home: Iterable[int]) -> Iterator[tuple[int, Sen
     if totals[-1]:
         try:
             with _shard_set(kit, shard) as held:
-                held.bring_to(totals, place.runs[shard], kit.states_of)
+                held.bring_to(totals, place.runs[shard], kit.states_of, finer=place.finer)
                 yield from _expanded(held, _Sending(kit, place, held, told))
         except (DamagedError, NoRoomError) as error:
-            told.damaged, told.full = str(error), isinstance(error, NoRoomError)
+            told.damaged, told.full = _why(error)
     yield shard, told
+
+
+def _why(error: Exception) -> tuple[str, str]:
+    """The run that can't be read, and the limit that was met, if one of both is why."""
+    if isinstance(error, NoRoomError):
+        return "", str(error)
+    return str(error) if isinstance(error, DamagedError) else "", ""
 
 
 def _expanded(held: ShardSet, sending: _Sending) -> Iterator[tuple[int, Sent]]:
@@ -199,7 +208,7 @@ def _expanded(held: ShardSet, sending: _Sending) -> Iterator[tuple[int, Sent]]:
     worker, store, told = held.worker, held.store, sending.told
     ranges = held.ranges(held.last)
     least: dict[int, list[bytes]] = {}
-    for part in store.owned:
+    for part in store.used:
         at, end = ranges[part]
         while at < end:
             done = worker.scatter(store, part, at, min(SPAN, end - at), whole=not held.is_narrow)
@@ -295,7 +304,7 @@ def _insert(kit: Kit, place: Place, sent: Iterator[Sent], told: Inserted) -> Non
     runs = place.runs[told.shard]
     try:
         with _shard_set(kit, told.shard) as held:
-            held.bring_to(place.totals[told.shard], runs, kit.states_of)
+            held.bring_to(place.totals[told.shard], runs, kit.states_of, finer=place.finer)
             held.begin_level()
             _put(held, chain([first], sent))
             told.states = held.end_level()
@@ -305,8 +314,8 @@ def _insert(kit: Kit, place: Place, sent: Iterator[Sent], told: Inserted) -> Non
                 _write(kit, held, runs, told)
             told.ahead = _ahead(kit, place, held, told.shard)
     except (DamagedError, NoRoomError, LostError) as error:
-        told.lost, told.full = isinstance(error, LostError), isinstance(error, NoRoomError)
-        told.damaged = "" if told.lost else str(error)
+        told.lost = isinstance(error, LostError)
+        told.damaged, told.full = _why(error)
 
 
 def _ahead(kit: Kit, place: Place, held: ShardSet, shard: int) -> Expanded | None:
@@ -360,7 +369,7 @@ def _pieces(held: ShardSet, first: int, last: int) -> Iterator[tuple[int, bytes]
     for level in range(first, last + 1):
         starts, ends = np.array(held.ranges(level)).T
         size = int((ends - starts).sum()) * held.stride
-        for some in np.array_split(held.store.owned, -(-size // PIECE)) if size else ():
+        for some in np.array_split(held.store.used, -(-size // PIECE)) if size else ():
             until = starts.copy()
             until[some] = ends[some]
             if states := held.store.between(starts, until):
@@ -386,7 +395,7 @@ def look_for(
     kit, place, (shard,) = kit.value, place.value, home
 
     def look(held: ShardSet) -> list[bool]:
-        states = chain.from_iterable(map(held.store.rows, held.store.owned))
+        states = chain.from_iterable(map(held.store.rows, held.store.used))
         return met(every, packing, states)
 
     yield _looked(kit, place, shard, look)
@@ -395,7 +404,8 @@ def look_for(
 def _looked(kit: Kit, place: Place, shard: int, look: Callable[[ShardSet], list[Any]]) -> Looked:
     try:
         with _shard_set(kit, shard) as held:
-            held.bring_to(place.totals[shard], place.runs[shard], kit.states_of)
+            totals, runs = place.totals[shard], place.runs[shard]
+            held.bring_to(totals, runs, kit.states_of, finer=place.finer)
             return Looked(look(held))
     except (DamagedError, NoRoomError) as error:
-        return Looked([], str(error), isinstance(error, NoRoomError))
+        return Looked([], *_why(error))

@@ -24,7 +24,7 @@ from epochfence.checker.native.search.transitions import Transitions
 from epochfence.checker.native.store import parts, store
 from epochfence.checker.native.store.disk import Disk
 from epochfence.checker.spark.options import SparkOptions
-from epochfence.checker.spark.search import engine, shards, tasks
+from epochfence.checker.spark.search import engine, levels, shards, tasks
 from epochfence.checker.verdict.result import Result
 from epochfence.language import Instance, instantiate
 from epochfence.spec.systems import shipped
@@ -38,7 +38,8 @@ SMALL = (
     (parts, "LEAST_SLOTS", 1 << 7), (parts, "LEAST_BITS", 8), (coverage, "COMPILED_FROM", 1),
     (store, "LEAST_PLACES", 1 << 7), (Disk, "free", 1 << 24), (shards, "DIVIDED_FROM", 200),
     (shards, "MOST_PER_SHARD", 1 << 12), (shards, "MOST_OF_PARTS", 1 << 20),
-    (tasks, "OUTGOING", 1), (tasks, "MOST_TWICE", 0),
+    (tasks, "OUTGOING", 1), (tasks, "MOST_TWICE", 0), (levels, "FINER_FROM", 300),
+    (store, "TO_DIVIDE", 1),
 )  # fmt: skip
 """What grows or is emptied begins small."""
 TOO_NARROW = {

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from epochfence.checker.native.cache.machine_code import Compilation
 from epochfence.checker.native.jit.interrupts import unbroken
 from epochfence.checker.native.search import explore
 from epochfence.checker.native.search.explore import Explorer
+from epochfence.checker.native.store import store as stores
 from epochfence.checker.native.store.store import Store
 from epochfence.checker.output.state_tables import Found
 from epochfence.checker.prepare import prepare
@@ -70,6 +72,20 @@ def test_ctrl_c_waits_for_what_is_not_to_be_broken() -> None:
     with pytest.raises(KeyboardInterrupt):
         work()
     assert done == 1
+
+
+@pytest.mark.parametrize("spill", [False, True])
+def test_a_set_without_places_blames_no_memory(
+    spill: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for module in (stores, explore):
+        monkeypatch.setattr(module, "MOST_PER_SHARD", stores.BLOCK + 2)
+    result = check(resets(), Options(spill=tmp_path if spill else None))
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert result.exit_code == 20
+    assert result.reason.startswith("the visited set has no more places after level ")
+    assert "more memory doesn't help" in result.reason
+    assert not any("on disk" in note or "kept in" in note for note in result.notes)
 
 
 def states(found: Found) -> Iterator[bytes]:

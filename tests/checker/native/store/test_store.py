@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochfence.checker.native.search.worker import Worker, deal
+from epochfence.checker.native.store import store as stores
 from epochfence.checker.native.store.store import SHARDS, SLACK, Store
-from epochfence.checker.spark.search.shards import by_owner, candidates
+from epochfence.checker.spark.search.shards import by_owner, candidates, owned_by
 
 STRIDES = (8, 9, 10, 15, 16, 17, 18, 24, 25, 41)
 """A record, or a state, is in a word, two or more, and its last word is whole or isn't."""
@@ -65,6 +66,34 @@ def test_what_was_put_is_there_once_and_in_its_shard(stride: int, kinds: int, se
     assert worker.put(b"".join(reversed(states)), store)
     assert [held(store, shard) for shard in range(SHARDS)] == shards
     assert store.width == stride - 1
+
+
+@pytest.mark.parametrize("stride", STRIDES)
+@pytest.mark.parametrize(("shard", "count"), [(0, 2), (2, 3), (5, 7), (3, 16), (77, 256)])
+def test_a_store_that_owns_some_shards_divides_them(stride: int, shard: int, count: int) -> None:
+    drawn = random.Random(stride * count)
+    # a hash names each owner alike: enough for all that this one has
+    states = [drawn.randbytes(stride) for _ in range(1_000 * count)]
+    own = by_owner(b"".join(states), stride, count)[shard]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(stores, "TO_DIVIDE", 1)  # the least: many rounds
+        worker = worker_of(stride, 1 << 10)
+    owned = owned_by(shard, count)
+    store = Store(stride, 1 << 12, lambda _: True, owned=owned, finer=worker.finer)
+    assert worker.put(own, store)
+    assert len(store.used) > SHARDS * 2 // 3 - 1
+    assert (store.counts[: len(store.used)] > 0).mean() > 0.9
+    assert not store.counts[len(store.used) :].any()
+
+    def rows() -> list[bytes]:
+        return [bytes(row) for part in store.used for some in store.rows(part) for row in some]
+
+    there = rows()
+    assert sorted(there) == sorted({own[at : at + stride] for at in range(0, len(own), stride)})
+    assert store.between([0] * SHARDS, store.counts.tolist()) == b"".join(there)
+    assert by_owner(b"".join(there), stride, SHARDS)[owned.start]
+    assert worker.put(own[: len(own) // stride // 2 * stride], store)
+    assert rows() == there
 
 
 @pytest.mark.parametrize("stride", STRIDES)

@@ -24,9 +24,12 @@ from epochfence.checker.check import check
 from epochfence.checker.named_systems import load_system
 from epochfence.checker.native.search.checkpoint import CheckpointError
 from epochfence.checker.native.search.explore import Progress
+from epochfence.checker.native.store import store as stores
+from epochfence.checker.native.store.store import BLOCK
+from epochfence.checker.native.store.store import SHARDS as SHARDS_OF_HASH
 from epochfence.checker.prepare import prepare
 from epochfence.checker.spark.options import SparkError
-from epochfence.checker.spark.search import outbox, shards, tasks
+from epochfence.checker.spark.search import levels, outbox, shards, tasks
 from epochfence.checker.spark.storage import runs
 from epochfence.checker.spark.storage.files import Storage, StorageError
 from epochfence.checker.spark.storage.manifest import Manifest
@@ -422,6 +425,68 @@ def test_memory_that_is_too_little_is_inconclusive_and_more_goes_on(
     assert result.verdict is Verdict.INCONCLUSIVE
     assert 100 < result.states < 5_094
     assert found(on_spark(ktx(), tmp_path / "run", resume=True)) == found(check(ktx()))
+
+
+@pytest.mark.parametrize("memory", [None, 1 << 40])
+def test_each_shard_has_places_of_its_own(
+    memory: int | None, played: InProcess, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """5,094 states are 20 in each of 256 parts: a part that is refused more once it has 18 is too
+    small, unless each of 16 shards has 256."""
+    monkeypatch.setattr(shards, "MOST_PER_SHARD", BLOCK + 17)
+    result = on_spark(ktx(), tmp_path / "run", shards=16, memory=memory)
+    assert found(result) == found(check(ktx()))
+    process = tasks._process  # pyright: ignore[reportPrivateUsage]
+    assert process is not None
+    counts = [held.store.counts for held in process.sets.values()]
+    assert len(counts) == 16
+    assert sum(int(each.sum()) for each in counts) == 5_094
+    assert all((each > 0).sum() > 128 for each in counts)
+
+    monkeypatch.setattr(shards, "MOST_PER_SHARD", BLOCK + 1)
+    result = on_spark(ktx(), tmp_path / "few", shards=2, memory=memory)
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert result.exit_code == 20
+    assert result.reason.startswith("the visited set has no more places after level ")
+    assert "more memory doesn't help, more shards on Spark do" in result.reason
+    assert "limit" not in result.reason
+
+
+@pytest.mark.parametrize("name", ["holds", "breaks"])
+@pytest.mark.parametrize(("count", "after"), [(1, 0), (3, 0), (3, 50), (16, 50)])
+def test_finer_parts_come_to_the_same(
+    name: str,
+    count: int,
+    after: int,
+    play: Callable[[InProcess], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Two workers take turns, and each has mapped the files as they were."""
+    monkeypatch.setattr(levels, "FINER_FROM", after)
+    monkeypatch.setattr(stores, "TO_DIVIDE", 1)  # the least at once
+    kept: dict[int, Any] = {}
+    seen = 0
+
+    def disturb(stage: str, shard: int) -> None:
+        nonlocal seen
+        seen += 1
+        kept[seen % 2] = tasks._process  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(tasks, "_process", kept.get((seen + 1) % 2))
+
+    play(InProcess(disturb))
+    made: list[range] = []
+    begin = shards.ShardSet._begin_finer  # pyright: ignore[reportPrivateUsage]
+
+    def noted(held: shards.ShardSet) -> None:
+        begin(held)
+        made.append(held.store.used)
+
+    monkeypatch.setattr(shards.ShardSet, "_begin_finer", noted)
+    instance = SMALL[name]()
+    assert found(on_spark(instance, tmp_path / "run", shards=count)) == found(check(instance))
+    assert len(made) == (count if count > 1 else 0)  # once, not in each worker
+    assert all(len(used) > SHARDS_OF_HASH / 2 for used in made)
 
 
 @pytest.mark.long
