@@ -6,10 +6,11 @@ import pytest
 
 from epochfence.model.conformance.classes.comparison import compare
 from epochfence.model.conformance.classes.host import Host, jars_of
-from epochfence.model.conformance.classes.machines import MACHINES
+from epochfence.model.conformance.classes.machines import MACHINES, has
 from epochfence.model.conformance.classes.machines.client_steps import Client
 from epochfence.model.conformance.classes.machines.group_offsets_steps import GroupOffsets
 from epochfence.model.conformance.classes.machines.zookeeper_id_steps import BROKER, ZooKeeperIds
+from epochfence.model.conformance.kafka.broker import VERSIONS as RELEASES
 from epochfence.model.conformance.kafka.broker import Broker
 from epochfence.model.machine import Machine
 from epochfence.spec.producer_ids import zookeeper
@@ -24,32 +25,20 @@ STATES = {
     "client": 60,
 }
 
-FROM_3_6 = ("3.6", "3.9", "4.0.1", "4.3", "4.4")
 
-
-def takes(name: str, broker: Broker) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.releases(*(r for r in RELEASES if has(name, r))))
+        for name in MACHINES
+    ],
+)
+def test_the_classes_of_kafka_take_the_steps_of_the_tables(name: str, broker: Broker) -> None:
     machine = MACHINES[name](broker.release)
     with Host(machine.java, jars_of(broker.version)) as host:
         result = compare(machine, machine.steps(STATES[name]), host)
     assert (result.died, result.disagreements) == ("", [])
     assert result.steps > 100
-
-
-@pytest.mark.releases("2.5", *FROM_3_6)
-@pytest.mark.parametrize("name", ["coordinator", "leader"])
-def test_the_classes_of_kafka_take_the_steps_of_the_tables(name: str, broker: Broker) -> None:
-    takes(name, broker)
-
-
-@pytest.mark.releases(*FROM_3_6)
-@pytest.mark.parametrize("name", ["controller", "producer-ids"])
-def test_the_classes_of_ids_take_the_steps_of_the_tables(name: str, broker: Broker) -> None:
-    takes(name, broker)
-
-
-@pytest.mark.releases(*FROM_3_6)
-def test_the_classes_of_a_client_take_the_steps_of_the_tables(broker: Broker) -> None:
-    takes(Client.name, broker)
 
 
 @pytest.mark.releases("4.4")
@@ -59,16 +48,6 @@ def test_the_client_of_another_release_is_noticed(broker: Broker) -> None:
     with Host(machine.java, jars_of(broker.version)) as host:
         result = compare(machine, machine.steps(60), host)
     assert any("currentState" in found.places[0] for found in result.disagreements)
-
-
-@pytest.mark.releases("4.0.1", "4.3", "4.4")
-def test_the_classes_of_a_groups_offsets_take_the_steps_of_the_tables(broker: Broker) -> None:
-    takes(GroupOffsets.name, broker)
-
-
-@pytest.mark.releases("2.5")
-def test_the_class_of_ids_from_zookeeper_takes_the_steps_of_the_tables(broker: Broker) -> None:
-    takes(ZooKeeperIds.name, broker)
 
 
 @pytest.mark.releases("2.5")
@@ -84,3 +63,16 @@ def test_a_block_that_is_current_once_written_is_noticed(broker: Broker) -> None
     with Host(machine.java, jars_of(broker.version)) as host:
         result = compare(machine, machine.steps(), host)
     assert any("currentProducerIdBlock" in found.places[0] for found in result.disagreements)
+
+
+@pytest.mark.releases("3.6")
+def test_a_refused_offset_that_drops_no_pending_one_is_noticed(broker: Broker) -> None:
+    """Finding 16: before 4.0 a refused offset drops the pending one of its producer id."""
+    machine = GroupOffsets("3.6")
+    tables = Machine(machine.blank.tables, protocol="3.6", switch_on=["refused_offset_harmless"])
+    machine = GroupOffsets("3.6", tables)
+    with Host(machine.java, jars_of(broker.version)) as host:
+        result = compare(machine, machine.steps(40), host)
+    assert {found.step.rows[-1] for found in result.disagreements} == {
+        ("offset of a transaction refused", "failed")
+    }

@@ -46,6 +46,7 @@ DRAWN: Final = {
     "producer-ids": Drawn(
         "rpc_manager", 40, 10, _remade(this=1, constants={"retry_backoff_ms": 50})
     ),
+    "group-offsets": Drawn("group", 60, 15, _remade()),
 }
 
 
@@ -73,7 +74,7 @@ def main() -> None:
     draw = random.Random(SEED)
     noticed, total = list[str](), 0
     for name, drawn in DRAWN.items():
-        with Host(MACHINES[name].java, jars_of(VERSIONS[RELEASE])) as host:
+        with Host(MACHINES[name](RELEASE).java, jars_of(VERSIONS[RELEASE])) as host:
             for label, tables in draw.sample(list(candidates(name, drawn)), drawn.mutants):
                 machine = MACHINES[name](RELEASE, drawn.remade(tables))
                 try:

@@ -107,10 +107,12 @@ def jars_in(folder: Path) -> str:
 
 
 def compile_java(what: str, class_path: str, out: Path, *sources: Path) -> None:
-    """Compiles sources into a folder. Raises UnavailableError with the first of javac's errors,
+    """Compiles sources, and the classes beside the last one that they need, into a folder. Raises
+    UnavailableError with the first of javac's errors,
     which names `what`, and without a JDK."""
     options = ("-nowarn", "-proc:none", "-Xlint:-removal", "-d", str(out), "-cp", class_path)
-    command = (program("javac"), *options, *map(str, sources))
+    beside = ("-sourcepath", str(sources[-1].parent))
+    command = (program("javac"), *options, *beside, *map(str, sources))
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if "error:" in line]
@@ -121,9 +123,9 @@ def compile_java(what: str, class_path: str, out: Path, *sources: Path) -> None:
 
 def _compiled(steps: str, path: str) -> Path:
     """The folder with the host's classes and those of one machine, compiled against these jars."""
-    digest = hashlib.sha256(path.encode())
+    digest = hashlib.sha256(f"{steps} {path}".encode())
     sources = (*_SOURCES, _HERE / f"{steps}.java")
-    for source in sources:
+    for source in (*_SOURCES, *sorted(_HERE.glob("*.java"))):
         digest.update(source.read_bytes())
     folder = user_cache_path("epochfence") / "classes" / digest.hexdigest()[:20]
     if folder.exists():

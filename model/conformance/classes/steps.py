@@ -40,7 +40,7 @@ class LocalSteps:
     """A machine of one release, alone with an environment that may send anything in range."""
 
     name: ClassVar[str]
-    java: ClassVar[str]
+    java: str
     """The class of the host that takes the steps."""
     since: ClassVar[str] = "3.6"
     """The first release whose class can be set up."""
@@ -101,8 +101,12 @@ def breadth_first(
     while frontier and (most is None or explored < most):
         before = frontier.popleft()
         explored += 1
+
+        def way(at: State = before) -> list[str]:
+            return path_to(ways, at)
+
         for step, after in steps_of(before):
-            yield step._replace(way=lambda at=before: path_to(ways, at))
+            yield LocalStep(step.given, step.answer, step.after, step.rows, step.said, way)
             if after not in ways and is_explored(after):
                 ways[after] = Way(before, step.said)
                 frontier.append(after)

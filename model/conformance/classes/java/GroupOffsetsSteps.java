@@ -32,22 +32,7 @@ import org.apache.kafka.common.requests.TransactionResult;
  * A group's offsets of one partition, from 4.0 on: GroupCoordinatorShard with OffsetMetadataManager
  * and GroupMetadataManager. A second coordinator reads the log that the first one has written.
  */
-final class GroupOffsetsSteps implements Host.Steps {
-    // A step: the operation, its arguments, and the group before it.
-    private static final int OPERATION = 0, VERSION = 1, MEMBER = 2, INSTANCE = 3, NAMED = 4,
-        OFFSET = 5, PRODUCER = 6, FLAG = 7, HEARD = 8, STATE = 9;
-    private static final int COMMIT = 0, COMMIT_IN_TRANSACTION = 1, FETCH = 2, DELETE = 3, END = 4;
-    private static final int READ = 1;
-    // A result: how it ended, the answer, and the group after it.
-    private static final int ENDED = 0, ERROR = 1, RECORDS = 2, FETCHED = 3, READ_ALIKE = 4,
-        AFTER = 5;
-    private static final int THREW = 1;
-    // The group: its members, the committed offset, and the pending ones of the producers.
-    private static final int KNOWN = 0, STATUS = 1, GENERATION = 2, MEMBERS = 3, HOLDER = 4,
-        OFFSETS = 5, SLOT = 3, OPEN = 14, LOG_END = 14;
-    private static final int IS_SET = 0, VALUE = 1, PLACE = 2, PRODUCERS = 2;
-    private static final long FIRST_ID = 1000, NOW = 2_000_000_000L;
-    private static final String GROUP = "group", TOPIC = "input", NONE = "";
+final class GroupOffsetsSteps extends GroupSteps {
     private static final String[] STATUSES = {
         "EMPTY", "PREPARING_REBALANCE", "COMPLETING_REBALANCE", "STABLE",
     };
@@ -66,43 +51,36 @@ final class GroupOffsetsSteps implements Host.Steps {
     private int taken = 0;
 
     @Override
-    public void take(long[] step, long[] result) {
-        Arrays.fill(result, 0);
+    void begin(long[] step) {
         if (++taken % MOST_STEPS == 0) {
             own = new Coordinator();
             next = new Coordinator();
         }
-        long end = step[STATE + LOG_END];
-        boolean isRead = step[OPERATION] == END && step[HEARD] == READ;
         own.clear();
         next.clear();
         own.setMembers(step);
-        if (isRead) {
+        if (step[OPERATION] == END && step[HEARD] == READ) {
             own.read(step);
         } else {
             own.setOffsets(step);
         }
         next.read(step);
-        Kafka.call(own.snapshots, own.snapshot, end);
-        result[FETCHED] = -1;
-        try {
-            call(step, end, result);
-        } catch (RuntimeException e) {
-            if (System.getProperty("explains") != null) {
-                e.printStackTrace();
-            }
-            result[ENDED] = THREW;
-            result[ERROR] = Errors.forException(e).code();
-        }
-        own.write(result);
-        long[] read = new long[Host.OUT];
-        next.write(read);
-        result[READ_ALIKE] = Arrays.equals(
-            result, AFTER + OFFSETS, AFTER + OPEN + 1, read, AFTER + OFFSETS, AFTER + OPEN + 1)
-            ? 1 : 0;
+        Kafka.call(own.snapshots, own.snapshot, step[STATE + LOG_END]);
     }
 
-    private void call(long[] step, long end, long[] result) {
+    @Override
+    void write(long[] result) {
+        own.write(result);
+    }
+
+    @Override
+    void read(long[] result) {
+        next.write(result);
+    }
+
+    @Override
+    void call(long[] step, long[] result) {
+        long end = step[STATE + LOG_END];
         switch ((int) step[OPERATION]) {
             case COMMIT -> written(
                 Kafka.call(own.shard, "commitOffset", context(ApiKeys.OFFSET_COMMIT, step),
@@ -192,14 +170,6 @@ final class GroupOffsetsSteps implements Host.Steps {
             .setProducerId(FIRST_ID + step[PRODUCER]).setProducerEpoch((short) 0)
             .setTopics(List.of(new TxnOffsetCommitRequestData.TxnOffsetCommitRequestTopic()
                 .setName(TOPIC).setPartitions(List.of(partition))));
-    }
-
-    private static String member(long number) {
-        return number < 0 ? NONE : "member-" + number;
-    }
-
-    private static String instance(long number) {
-        return number < 0 ? null : "instance-" + number;
     }
 
     private Object offset(long value, long place) {
@@ -303,7 +273,7 @@ final class GroupOffsetsSteps implements Host.Steps {
                 isSimple ? Optional.empty() : Optional.of("consumer"), Optional.empty(),
                 Optional.empty(), Optional.of(NOW));
             for (int number = 0; number < PRODUCERS; number++) {
-                if ((step[at + MEMBERS] >> number & 1) == 0) {
+                if (!hasMember(step, number)) {
                     continue;
                 }
                 var protocols = new JoinGroupRequestProtocolCollection();

@@ -142,6 +142,32 @@ def test_a_mutated_row_is_noticed() -> None:
     }
 
 
+@pytest.mark.parametrize("release", ["2.5", "3.6", "3.9"])
+def test_before_4_0_a_groups_offsets_take_every_row(release: str) -> None:
+    machine = GroupOffsets(release)
+    taken = {row for step in machine.steps(60) for row in step.rows}
+    assert [row for row in machine.rows() if row not in taken] == []
+
+
+@pytest.mark.parametrize(("release", "drops"), [("3.6", True), ("4.4", False)])
+def test_before_4_0_the_log_keeps_what_a_refusal_drops(release: str, drops: bool) -> None:
+    """Another coordinator that reads the log has the pending offset (finding 16)."""
+    refuse = offset_metadata.refuse.name
+    steps = [step for step in GroupOffsets(release).steps(60) if step.rows[-1][0] == refuse]
+    assert steps
+    assert any(step.answer[-1] == 0 for step in steps) == drops
+
+
+def test_a_reader_isnt_compared_while_a_marker_waits_for_its_thread() -> None:
+    steps = list(GroupOffsets("3.6").steps(60))
+    names = GroupOffsets.fields
+    waits = names.index("(first completion)")
+    waiting = [step for step in steps if step.after[waits]]
+    assert waiting
+    assert {step.answer[-1] for step in waiting} == {None}
+    assert {step.answer[-1] for step in GroupOffsets("3.9").steps(40)} == {0, 1}
+
+
 def test_a_field_that_a_release_lacks_is_named_and_not_compared() -> None:
     steps = some_steps(1)
     jvm = Faithful(steps)
@@ -178,7 +204,7 @@ def test_jars_that_are_missing_or_of_another_scala_get_one_line(tmp_path: Path) 
         ("--machine coordinator", "are for --classes"),
         ("--classes 2.8 --machine producer-ids", "--machine producer-ids is from 3.6 on"),
         ("--classes 3.6 --machine zookeeper-ids", "--machine zookeeper-ids is from 2.5 to 2.8"),
-        ("--classes 3.9 --machine group-offsets", "--machine group-offsets is from 4.0.0 on"),
+        ("--classes 2.4 --machine group-offsets", "--machine group-offsets is from 2.5 on"),
         ("", "needs --bootstrap HOST:PORT, or --classes RELEASE"),
     ],
 )
