@@ -87,12 +87,13 @@ NOT_RUN = {
     ),
     **dict.fromkeys(
         (
-            f"epochfence conform --classes 4.3{more}"
+            f"epochfence conform --classes {more}"
             for more in (
-                "",
-                " --machine leader",
-                " --bounds small --json result.json",
-                " --jars FOLDER",
+                "4.3",
+                "4.3 --machine leader",
+                "4.3 --bounds small --json result.json",
+                "4.3 --jars FOLDER",
+                "2.8,4.3 --bounds small --engine spark",
             )
         ),
         "it needs a JDK and Maven; tests/brokers/test_classes.py has a sample",

@@ -6,7 +6,7 @@ import hashlib
 import io
 import math
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import product
 from pathlib import Path
@@ -166,12 +166,16 @@ def values(text: str) -> list[int]:
 def digest(piece: Piece) -> str:
     """A hash of everything that a piece's result depends on, except what is `chosen`: the code of
     this package, and the whole declaration of the system."""
+    return hashlib.sha256(code().encode() + _content(piece.system)).hexdigest()
+
+
+def code(kinds: Iterable[str] = ("py",)) -> str:
+    """A hash of the code of this package, in files of these kinds."""
     package = Path(__file__).resolve().parents[2]
-    rooms = ("language", "spec", "model", "checker")
+    rooms = [package / name for name in ("language", "spec", "model", "checker")]
     found = hashlib.sha256(program().encode())
-    for file in sorted(file for room in rooms for file in (package / room).rglob("*.py")):
+    for file in sorted(f for room in rooms for kind in kinds for f in room.rglob(f"*.{kind}")):
         found.update(checksum(file.read_bytes()).encode())
-    found.update(_content(piece.system))
     return found.hexdigest()
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NoReturn
 
 import typer
 
 from ...files import Output
 from ...language.declaration.arguments import one_of
 from ...model.conformance.classes.versions import VERSIONS
-from ..exits import BROKEN, INCONCLUSIVE, fail, in_a_line, write_json
+from ..exits import BROKEN, INCONCLUSIVE, fail, in_a_line, needing, write_json
+from ..options import EngineOptions
 
 if TYPE_CHECKING:
     from ...model.conformance.classes.comparison import Comparison, Disagreement
@@ -28,8 +32,9 @@ class ClassOptions:
         str | None,
         typer.Option(
             "--classes",
-            metavar="RELEASE",
-            help="Compare Kafka's own classes of this release, without a broker. Needs a JDK.",
+            metavar="RELEASES",
+            help="Compare Kafka's own classes of these releases (R,R,...), without a broker. "
+            "Needs a JDK.",
         ),
     ] = None
     machine: Annotated[
@@ -61,43 +66,108 @@ class ClassOptions:
     ] = None
 
 
-def on_classes(options: ClassOptions, output: Output | None, *, is_alone: bool) -> NoReturn:
+class _Piece(NamedTuple):
+    """A machine of a release, with the most states that are explored (none: all), and its jars."""
+
+    release: str
+    name: str
+    most: int | None
+    jars: Path | None
+
+    @property
+    def key(self) -> list[object]:
+        """What its result depends on, but for the code of the package."""
+        jars = sorted(self.jars.glob("*.jar")) if self.jars else []
+        return [*self[:3], [[jar.name, jar.stat().st_size] for jar in jars]]
+
+
+def on_classes(
+    options: ClassOptions,
+    where: EngineOptions,
+    results: Path | None,
+    output: Output | None,
+    *,
+    is_alone: bool,
+) -> NoReturn:
     """Compares each machine, and ends with the exit code. No other option may be given beside."""
-    from ...model.conformance.classes.comparison import compare
-    from ...model.conformance.classes.host import Host, UnavailableError, jars_in, jars_of
+    if options.classes is None:
+        fail("--machine, --bounds, --jars, --results and --engine are for --classes")
+    if not is_alone:
+        fail("--classes takes --machine, --bounds, --jars, --results, --engine and --json alone")
+    where.heed()
+    pieces = _pieces(options)
+    found: dict[_Piece, dict[str, Any]] = {}
+    with needing("check"):
+        from ...checker.many.journal import Journal, JournalError
+        from ...checker.many.sweep import code
+        from ...checker.spark.options import SparkError
+    try:
+        file = None if results is None else Journal(results, code(("py", "java", "xml")))
+        with needing("check", "spark"), closing(file) if file else nullcontext() as journal:
+            known = {piece: journal.get(piece.key) if journal else None for piece in pieces}
+            left = [piece for piece in pieces if known[piece] is None]
+            workers = where.workers(None if where.on_spark else 1)
+            done = workers.each(_compared, left, "classes") if left else ()
+            before = ((piece, told) for piece, told in known.items() if told is not None)
+            for piece, told in chain(before, ((left[at], told) for at, told in done)):
+                if why := told["unavailable"]:
+                    fail(f"the executor on {told['host']}: {why}" if where.on_spark else why)
+                print("\n".join(told["lines"]), flush=True)
+                found[piece] = told
+                if journal and known[piece] is None and told["exit_code"] != INCONCLUSIVE:
+                    journal.add(piece.key, told)
+    except (JournalError, SparkError) as error:
+        fail(error)
+    codes = {told["exit_code"] for told in found.values()}
+    machines = [found[piece]["result"] for piece in pieces]
+    write_json(output, {"release": options.classes, "machines": machines})
+    raise typer.Exit(BROKEN if BROKEN in codes else max(codes))
+
+
+def _pieces(options: ClassOptions) -> list[_Piece]:
+    """The machines to compare; exits with one line if there is none of that name, or no release."""
     from ...model.conformance.classes.machines import MACHINES, has
 
-    release = options.classes
-    if release is None:
-        fail("--machine, --bounds and --jars are for --classes")
-    if not is_alone:
-        fail("--classes takes --machine, --bounds, --jars and --json alone")
-    if release not in VERSIONS:
-        fail(f"--classes {release}: {one_of(release, VERSIONS)}")
+    assert options.classes is not None
     if options.jars is not None and not options.jars.is_dir():
         fail(f"--jars {options.jars}: no such folder")
-    names = [options.machine] if options.machine else [n for n in MACHINES if has(n, release)]
-    for name in names:
-        if not has(name, release):
-            until = MACHINES[name].until
-            end = "on" if until is None else f"to {until}"
-            fail(f"--machine {name} is from {MACHINES[name].since} {end}")
-    found = list[dict[str, object]]()
-    codes = set[int]()
+    found = list[_Piece]()
+    for release in dict.fromkeys(options.classes.split(",")):
+        if release not in VERSIONS:
+            fail(f"--classes {release}: {one_of(release, VERSIONS)}")
+        for name in [options.machine] if options.machine else MACHINES:
+            if has(name, release):
+                most = SMALL if options.bounds == "small" else MACHINES[name].most
+                found.append(_Piece(release, name, most, options.jars))
+            elif options.machine:
+                until = MACHINES[name].until
+                end = "on" if until is None else f"to {until}"
+                fail(f"--machine {name} is from {MACHINES[name].since} {end}")
+    if options.jars is not None and len({piece.release for piece in found}) > 1:
+        fail("--jars has the jars of one release: --classes takes one with it")
+    return found
+
+
+def _compared(piece: _Piece) -> dict[str, Any]:
+    """The result of a machine in plain data, on whichever machine has a JDK and the jars."""
+    from ...model.conformance.classes.comparison import compare
+    from ...model.conformance.classes.host import Host, UnavailableError, jars_in, jars_of
+    from ...model.conformance.classes.machines import MACHINES
+
+    release, name, most, jars = piece
     try:
-        path = jars_of(VERSIONS[release]) if options.jars is None else jars_in(options.jars)
-        for name in names:
-            machine = MACHINES[name](release)
-            most = SMALL if options.bounds == "small" else machine.most
-            with Host(machine.java, path) as host:
-                result = compare(machine, machine.steps(most), host)
-            print("\n".join(_lines(result, machine, release, most)), flush=True)
-            found.append(_as_json(result, machine))
-            codes.add(_code(result))
+        path = jars_of(VERSIONS[release]) if jars is None else jars_in(jars)
+        machine = MACHINES[name](release)
+        with Host(machine.java, path) as host:
+            result = compare(machine, machine.steps(most), host)
     except UnavailableError as error:
-        fail(error)
-    write_json(output, {"release": release, "machines": found})
-    raise typer.Exit(BROKEN if BROKEN in codes else max(codes))
+        return {"unavailable": str(error), "host": socket.gethostname()}
+    return {
+        "unavailable": "",
+        "lines": _lines(result, machine, release, most),
+        "result": {"release": release, **_as_json(result, machine)},
+        "exit_code": _code(result),
+    }
 
 
 def _code(result: Comparison) -> int:

@@ -26,7 +26,9 @@ from ..exits import fail, in_a_line, needing, write_json
 from ..options import (
     Bootstrap,
     ClientProperties,
+    EngineOptions,
     Json,
+    Results,
     a_number,
     make_folder,
     output_of,
@@ -162,6 +164,8 @@ def conform(
     broker: BrokerOptions,
     sent: RequestOptions,
     hosted: ClassOptions,
+    where: EngineOptions,
+    *,
     save: Annotated[
         Path | None,
         typer.Option("--save", metavar="DIR", help="Write a trace of each disagreement, for diff."),
@@ -175,15 +179,17 @@ def conform(
             help="Write a JUnit report with a test case for each row.",
         ),
     ] = None,
+    results: Results = None,
     output: Json = None,
 ) -> None:
     """Compare a real broker with the oracle: a short test for each row, then random requests.
 
     Or compare Kafka's own classes with the tables, for each local step.
     """
-    if hosted != ClassOptions():
+    if hosted != ClassOptions() or where != EngineOptions() or results is not None:
         others = broker == BrokerOptions() and sent == RequestOptions()
-        on_classes(hosted, output, is_alone=others and save is None and junit is None)
+        is_alone = others and save is None and junit is None
+        on_classes(hosted, where, results, output, is_alone=is_alone)
     _check(broker, sent)
     with needing("broker"):
         from ...model.conformance.live.cluster.apis import table

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import json
+import pickle
+import socket
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -11,6 +14,8 @@ from typing import Any, cast
 
 import pytest
 
+from epochfence.checker.many.workers import Workers
+from epochfence.cli.oracle import classes as command
 from epochfence.model.conformance.classes import host
 from epochfence.model.conformance.classes.comparison import ABSENT, Comparison, compare
 from epochfence.model.conformance.classes.host import (
@@ -200,8 +205,13 @@ def test_jars_that_are_missing_or_of_another_scala_get_one_line(tmp_path: Path) 
     [
         ("--classes 9.9", "--classes 9.9: "),
         ("--classes 4.3 --jars /nowhere", "--jars /nowhere: no such folder"),
-        ("--classes 4.3 --bootstrap h:1", "takes --machine, --bounds, --jars and --json alone"),
+        ("--classes 4.3 --bootstrap h:1", "takes --machine, --bounds, --jars, --results, --engine"),
         ("--machine coordinator", "are for --classes"),
+        ("--engine spark --bootstrap h:1", "are for --classes"),
+        ("--results /nowhere", "are for --classes"),
+        ("--classes 4.3 --master local[2]", "--master needs --engine spark"),
+        ("--classes 4.3,9.9", "--classes 9.9: "),
+        ("--classes 4.3,4.4 --jars .", "--jars has the jars of one release"),
         ("--classes 2.8 --machine producer-ids", "--machine producer-ids is from 3.6 on"),
         ("--classes 3.6 --machine zookeeper-ids", "--machine zookeeper-ids is from 2.5 to 2.8"),
         ("--classes 2.4 --machine group-offsets", "--machine group-offsets is from 2.5 on"),
@@ -221,6 +231,56 @@ def test_without_java_or_maven_there_is_one_line(monkeypatch: pytest.MonkeyPatch
     ended = epochfence("conform", "--classes", "4.3", "--bounds", "small")
     assert (ended.code, ended.err.count("\n")) == (2, 1)
     assert "Kafka's jars need Maven (mvn)" in ended.err
+
+
+def test_each_machine_of_each_release_is_compared_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What a file of results has isn't compared again, but for what is inconclusive."""
+    seen: list[tuple[Any, ...]] = []
+
+    def compared(piece: tuple[Any, ...]) -> dict[str, Any]:
+        seen.append(piece[:3])
+        release, name, _, _ = piece
+        if (release, name) == ("4.3", "client") and len(seen) < 20:
+            return {"unavailable": "java of a JDK from 17 on is needed", "host": "far"}
+        code = 20 if name == "leader" and len(seen) < 20 else 0
+        said = f"{name} at {release}"
+        return {"unavailable": "", "lines": [said], "result": {"said": said}, "exit_code": code}
+
+    monkeypatch.setattr(command, "_compared", compared)
+    saved, told = tmp_path / "results", tmp_path / "told.json"
+    given = "--classes", "2.8,4.3", "--bounds", "small", "--results", saved, "--json", told
+    ended = epochfence("conform", *given)
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert ended.err.endswith("java of a JDK from 17 on is needed\n")
+    before = {*seen}
+    assert len(before) == len(seen)
+    assert {piece[0] for piece in seen} == {"2.8", "4.3"}
+
+    seen[:] = [("",)] * 20
+    ended = epochfence("conform", *given)
+    assert ended.code == 0
+    again = seen[20:]
+    assert {piece[1] for piece in again if piece in before} == {"leader", "client"}
+    machines = [each["said"] for each in json.loads(told.read_text())["machines"]]
+    assert len(machines) == len({*before, *again})
+    assert machines[0] == "coordinator at 2.8"
+    assert sorted(ended.out.splitlines()) == sorted(machines)
+
+
+def test_an_executor_without_a_jdk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def each(_: Workers, work: Any, pieces: list[Any], name: str) -> Iterator[tuple[int, Any]]:
+        assert name == "classes"
+        work, pieces = pickle.loads(pickle.dumps((work, pieces)))  # as Spark sends them
+        yield 0, work(pieces[0])
+
+    monkeypatch.setattr(Workers, "each", each)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    ended = epochfence("conform", "--classes", "4.3", "--engine", "spark")
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert f"the executor on {socket.gethostname()}: Kafka's jars need Maven (mvn)" in ended.err
 
 
 def test_a_cache_on_a_full_disk_gets_one_line(
