@@ -73,6 +73,7 @@ def test_a_refused_offset_that_drops_no_pending_one_is_noticed(broker: Broker) -
     machine = GroupOffsets("3.6", tables)
     with Host(machine.java, jars_of(broker.version)) as host:
         result = compare(machine, machine.steps(40), host)
+    assert result.died == ""
     assert {found.step.rows[-1] for found in result.disagreements} == {
         ("offset of a transaction refused", "failed")
     }

@@ -21,8 +21,10 @@ import org.apache.kafka.common.record.SimpleRecord;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.requests.OffsetFetchResponse;
 import org.apache.kafka.common.requests.TransactionResult;
+import org.mockito.MockMakers;
 import org.mockito.Mockito;
 import org.mockito.invocation.InvocationOnMock;
+import org.mockito.stubbing.Answer;
 import scala.Function0;
 import scala.Function1;
 import scala.Option;
@@ -430,6 +432,12 @@ final class GroupCoordinatorSteps extends GroupSteps {
             Kafka.callStatic(Kafka.type("org.apache.kafka.common.Uuid"), "randomUuid"), 0, TOPIC);
     }
 
+    /** A mock of a subclass: Mockito's own way looks each called method up by reflection. */
+    private static Object quick(Class<?> type, Answer<?> answer) {
+        return Mockito.mock(type, Mockito.withSettings().mockMaker(MockMakers.SUBCLASS)
+            .defaultAnswer(answer).stubOnly());
+    }
+
     private static Object silent(String name) {
         return Kafka.mocked(Kafka.type(name), Mockito.RETURNS_DEFAULTS);
     }
@@ -458,7 +466,7 @@ final class GroupCoordinatorSteps extends GroupSteps {
         private final Class<?> answerType =
             Kafka.type("org.apache.kafka.common.requests.ProduceResponse$PartitionResponse");
         private final Object partition =
-            Kafka.mocked(Kafka.type("kafka.cluster.Partition"), call -> {
+            quick(Kafka.type("kafka.cluster.Partition"), call -> {
                 if (call.getMethod().getName().equals("appendRecordsToLeader")) {
                     MemoryRecords tombstones = call.getArgument(0);
                     for (MutableRecordBatch batch : tombstones.batches()) {
@@ -469,14 +477,14 @@ final class GroupCoordinatorSteps extends GroupSteps {
                 return Mockito.RETURNS_DEFAULTS.answer(call);
             });
         private final Object log =
-            Kafka.mocked(Kafka.type("kafka.log.UnifiedLog", "kafka.log.Log"), call ->
+            quick(Kafka.type("kafka.log.UnifiedLog", "kafka.log.Log"), call ->
                 call.getMethod().getName().equals("read")
                     ? Kafka.make(call.getMethod().getReturnType(), Kafka.make(Kafka.type(
                         "org.apache.kafka.storage.internals.log.LogOffsetMetadata",
                         "kafka.server.LogOffsetMetadata"), 0L), all())
                     : Mockito.RETURNS_DEFAULTS.answer(call));
         private final Object replicas =
-            Kafka.mocked(Kafka.type("kafka.server.ReplicaManager"), call ->
+            quick(Kafka.type("kafka.server.ReplicaManager"), call ->
                 switch (call.getMethod().getName()) {
                     case "appendRecords" -> {
                         take(call);
