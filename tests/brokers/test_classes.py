@@ -9,11 +9,14 @@ from epochfence.model.conformance.classes.host import Host, jars_of
 from epochfence.model.conformance.classes.machines import MACHINES, has
 from epochfence.model.conformance.classes.machines.client_steps import Client
 from epochfence.model.conformance.classes.machines.group_offsets_steps import GroupOffsets
+from epochfence.model.conformance.classes.machines.leader_steps import Leader
 from epochfence.model.conformance.classes.machines.zookeeper_id_steps import BROKER, ZooKeeperIds
 from epochfence.model.conformance.kafka.broker import VERSIONS as RELEASES
 from epochfence.model.conformance.kafka.broker import Broker
 from epochfence.model.machine import Machine
+from epochfence.spec.leader.tables import DRIVEN
 from epochfence.spec.producer_ids import zookeeper
+from epochfence.spec.systems.reductions.leader import LEADER_ALONE
 
 STATES = {
     "coordinator": 12,
@@ -39,6 +42,17 @@ def test_the_classes_of_kafka_take_the_steps_of_the_tables(name: str, broker: Br
         result = compare(machine, machine.steps(STATES[name]), host)
     assert (result.died, result.disagreements) == ("", [])
     assert result.steps > 100
+
+
+@pytest.mark.releases("4.4")
+@pytest.mark.parametrize("feature", ["offset_errors_unchanged", "stale_epoch_first"])
+def test_a_leader_that_answers_as_before_is_noticed(feature: str, broker: Broker) -> None:
+    """ReplicaManager answers for the coordinator, and for a log that refuses a question."""
+    tables = Machine(DRIVEN, protocol=broker.release, reductions=LEADER_ALONE, switch_off=[feature])
+    machine = Leader(broker.release, tables)
+    with Host(machine.java, jars_of(broker.version)) as host:
+        result = compare(machine, machine.steps(STATES["leader"]), host)
+    assert any("error" in place for found in result.disagreements for place in found.places)
 
 
 @pytest.mark.releases("4.4")

@@ -77,16 +77,27 @@ def compare(machine: LocalSteps, steps: Iterable[LocalStep], host: Host) -> Comp
     result = Comparison(machine.name)
     names = (*machine.answers, *machine.fields)
     rest, waiting = iter(steps), list[LocalStep]()
+    done = list[tuple[LocalStep, tuple[int, ...]]]()
     try:
         while True:
             batch = list(islice(rest, BATCH))
             if waiting:
-                for step, found in zip(waiting, host.results(len(waiting)), strict=True):
-                    result.add(step, found, names)
+                done = list(zip(waiting, host.results(len(waiting)), strict=True))
+            if batch:
+                host.send([step.given for step in batch])
+            _add(result, done, names)  # the JVM takes the next ones meanwhile
             if not batch:
                 return result
-            host.send([step.given for step in batch])
             waiting = batch
     except DiedError as error:
+        _add(result, done, names)
         result.died = str(error)
         return result
+
+
+def _add(
+    result: Comparison, done: list[tuple[LocalStep, tuple[int, ...]]], names: tuple[str, ...]
+) -> None:
+    for step, found in done:
+        result.add(step, found, names)
+    done.clear()

@@ -10,6 +10,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Function;
 import org.apache.kafka.clients.ClientResponse;
 import org.apache.kafka.clients.NetworkClient;
 import org.apache.kafka.clients.RequestCompletionHandler;
@@ -80,6 +81,8 @@ final class CoordinatorSteps implements Host.Steps {
         }
     }
 
+    private record Broker(Object manager, Object markers, Object coordinator) {}
+
     private final Class<?> metadataType = Kafka.type(
         JAVA + "TransactionMetadata", SCALA + "TransactionMetadata");
     private final Class<?> expectedType = Kafka.type(
@@ -93,10 +96,12 @@ final class CoordinatorSteps implements Host.Steps {
         "org.apache.kafka.server.common.RequestLocal", "kafka.server.RequestLocal");
     private final TransactionLog log = new TransactionLog();
     private final Deque<Long> ids = new ArrayDeque<>();
-    private final Object manager, markers, coordinator;
+    /** The one whose steps may fence holds the fence; it is slower. */
+    private final Broker plain, fencing;
+    private Object manager, markers, coordinator;
     private long[] result;
     private int looks;
-    private boolean holdsFence;
+    private boolean isTaken;
 
     CoordinatorSteps() {
         for (int at = 0; at < fields.length; at++) {
@@ -117,8 +122,26 @@ final class CoordinatorSteps implements Host.Steps {
             Kafka.type("kafka.zk.KafkaZkClient"), call ->
                 call.getMethod().getName().equals("getTopicPartitionCount")
                     ? Option.apply((Object) 1) : Mockito.RETURNS_DEFAULTS.answer(call));
-        manager = Kafka.spy(Kafka.type(SCALA + "TransactionStateManager"), call -> {
-            if (holdsFence && call.getMethod().getName().equals("getTransactionState")) {
+        Object producerIds = producerIds();
+        Function<Object, Broker> broker = manager -> {
+            Function0<Object> one = () -> 1, makes = () -> producerIds;
+            if (Kafka.has(manager, "startup")) { // before 2.8 the constructor asks for the partitions
+                Kafka.call(manager, "startup", one, false);
+            }
+            Class<?> channels = Kafka.type(SCALA + "TransactionMarkerChannelManager");
+            Object coordinator = Kafka.make(Kafka.type(SCALA + "TransactionCoordinator"), 0, config,
+                scheduler, producerIds, makes, manager,
+                Kafka.mocked(channels, Mockito.RETURNS_DEFAULTS), time, StandIns.logContext());
+            ((AtomicBoolean) Kafka.call(coordinator, "isActive")).set(true);
+            return new Broker(manager, Kafka.make(channels, StandIns.config(), metadata,
+                Mockito.mock(NetworkClient.class), manager, StandIns.purgatory(), time),
+                coordinator);
+        };
+        Class<?> managers = Kafka.type(SCALA + "TransactionStateManager");
+        plain = broker.apply(Kafka.make(managers, 0, zooKeeper, scheduler, log.replicaManager(),
+            metadata, config, time, StandIns.latest(), new Metrics()));
+        fencing = broker.apply(Kafka.spy(managers, call -> {
+            if (isTaken && call.getMethod().getName().equals("getTransactionState")) {
                 Object found = Kafka.inside(call.callRealMethod());
                 Object entry = found == null ? null : Kafka.call(found, "transactionMetadata");
                 if (++looks > 1 && entry != null && number(pending(entry)) == 7) {
@@ -127,21 +150,7 @@ final class CoordinatorSteps implements Host.Steps {
             }
             return call.callRealMethod();
         }, 0, zooKeeper, scheduler, log.replicaManager(), metadata, config, time, StandIns.latest(),
-            new Metrics());
-        Function0<Object> one = () -> 1;
-        if (Kafka.has(manager, "startup")) { // before 2.8 the constructor asks for the partitions
-            Kafka.call(manager, "startup", one, false);
-        }
-        markers = Kafka.make(
-            Kafka.type(SCALA + "TransactionMarkerChannelManager"), StandIns.config(), metadata,
-            Mockito.mock(NetworkClient.class), manager, StandIns.purgatory(), time);
-        Object unsent = Kafka.mocked(
-            Kafka.type(SCALA + "TransactionMarkerChannelManager"), Mockito.RETURNS_DEFAULTS);
-        Object producerIds = producerIds();
-        Function0<Object> makes = () -> producerIds;
-        coordinator = Kafka.make(Kafka.type(SCALA + "TransactionCoordinator"), 0, config, scheduler,
-            producerIds, makes, manager, unsent, time, StandIns.logContext());
-        ((AtomicBoolean) Kafka.call(coordinator, "isActive")).set(true);
+            new Metrics()));
     }
 
     @Override
@@ -149,7 +158,10 @@ final class CoordinatorSteps implements Host.Steps {
         result = into;
         java.util.Arrays.fill(into, 0);
         looks = 0;
-        holdsFence = step[OPERATION] == INIT || step[OPERATION] == TIME_OUT;
+        Broker at = step[OPERATION] == INIT || step[OPERATION] == TIME_OUT ? fencing : plain;
+        manager = at.manager;
+        markers = at.markers;
+        coordinator = at.coordinator;
         log.clear();
         ids.clear();
         boolean isKnown = step[ENTRY] != 0;
@@ -161,6 +173,7 @@ final class CoordinatorSteps implements Host.Steps {
         }
         Object entry = isKnown ? entry(step) : null;
         cache(entry);
+        isTaken = true;
         try {
             call(step, entry);
             if (log.isWaiting()) {
@@ -177,7 +190,7 @@ final class CoordinatorSteps implements Host.Steps {
                 answer(Errors.forException(e), -1, -1);
             }
         }
-        holdsFence = false;
+        isTaken = false;
         write(entry());
     }
 

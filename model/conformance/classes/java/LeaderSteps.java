@@ -30,7 +30,7 @@ final class LeaderSteps implements Host.Steps {
     // A step: the operation, its arguments, and the partition before it.
     private static final int OPERATION = 0, VERSION = 1, EPOCH = 2, SEQUENCE = 3, DELTA = 4,
         TRANSACTIONAL = 5, ORIGIN = 6, ASKS = 7, GUARDED = 8, COORDINATOR_EPOCH = 9, COMMITS = 10,
-        OFFSET = 11, STATE = 12;
+        OFFSET = 11, ANSWER = 12, STATE = 13;
     private static final int PRODUCE = 0, VERIFIED = 1, MARKER = 2, EXPIRE = 3, DELETE = 4;
     private static final int CLIENT = 0, COORDINATOR = 1, REPLICATION = 2;
     // A result: how it ended, the answer, and the partition after it.
@@ -57,7 +57,9 @@ final class LeaderSteps implements Host.Steps {
         marker = record("EndTransactionMarker"), control = record("ControlRecordType"),
         stampType = record("TimestampType"), entryType = Kafka.type(LOGS + "ProducerStateEntry", SCALA + "ProducerStateEntry"),
         guardType = Kafka.find(LOGS + "VerificationGuard");
-    private final Object uncompressed, created, requestLocal, log, states;
+    private final Object uncompressed, created, requestLocal, log, states, sentinel;
+    /** Null before 3.6, where no leader asks. */
+    private final LeaderBroker broker;
     private final Object[] origins;
     private final boolean takesVersion, verifies;
     private final Field lastTimestamp;
@@ -66,6 +68,7 @@ final class LeaderSteps implements Host.Steps {
     private final Object deletion;
     private final Path folder;
     private long now = NOW;
+    private short version;
 
     LeaderSteps() {
         Class<?> compression = Kafka.find("org.apache.kafka.common.compress.Compression");
@@ -87,6 +90,7 @@ final class LeaderSteps implements Host.Steps {
         log = log();
         states = Kafka.call(log, "producerStateManager");
         verifies = Kafka.has(states, "verificationStateEntry"); // from 3.6 on
+        sentinel = guardType == null ? null : Kafka.constant(guardType, "SENTINEL");
         takesVersion = Kafka.signature(log, "appendAsLeader").contains(",short)");
         try {
             lastTimestamp = entryType.getDeclaredField("lastTimestamp");
@@ -101,6 +105,18 @@ final class LeaderSteps implements Host.Steps {
             ? Kafka.constant(reason, "ClientRecordDeletion")
             : Kafka.find(SCALA + "ClientRecordDeletion") == null // before 2.7 no reason is given
                 ? null : Kafka.singleton(SCALA + "ClientRecordDeletion$");
+        broker = verifies ? new LeaderBroker(new LeaderBroker.Log() {
+            @Override
+            public Object startVerification(
+                    long id, int sequence, short epoch, boolean supportsEpochBump) {
+                return guard(sequence, epoch, supportsEpochBump);
+            }
+
+            @Override
+            public Object append(Object records, Object guard) {
+                return LeaderSteps.this.append(records, CLIENT, version, guard);
+            }
+        }, requestLocal, origins[CLIENT]) : null;
     }
 
     @Override
@@ -127,29 +143,41 @@ final class LeaderSteps implements Host.Steps {
     private void call(long[] step, long base, long[] result) {
         short epoch = (short) step[EPOCH];
         int sequence = (int) step[SEQUENCE];
+        version = (short) step[VERSION];
         switch ((int) step[OPERATION]) {
             case PRODUCE -> {
-                if (step[ASKS] != 0) {
-                    Object guard = Kafka.call(log, "maybeStartTransactionVerification",
-                        PRODUCER_ID, sequence, epoch, step[VERSION] == 2);
-                    if (guard != null && guard != sentinel()) {
-                        answer(result, Errors.NONE, -1, -1);
-                        result[GUARD] = 1;
-                        return;
-                    }
+                if (broker != null && step[ORIGIN] == CLIENT) {
+                    boolean asks = broker.asks(
+                        batch(step), step[TRANSACTIONAL] != 0, (int) step[VERSION]);
+                    answer(result, base, asks);
+                } else if (step[ASKS] != 0 && isGuard(guard(sequence, epoch, step[VERSION] == 2))) {
+                    answer(result, base, true);
+                } else {
+                    append(step, base, sentinel, result);
                 }
-                append(step, base, sentinel(), result);
             }
-            case VERIFIED -> append(step, base, step[GUARDED] != 0
-                ? Kafka.call(log, "verificationGuard", PRODUCER_ID)
-                : otherGuard(), result);
+            case VERIFIED -> {
+                Object guard = step[GUARDED] != 0
+                    ? Kafka.call(log, "verificationGuard", PRODUCER_ID) : otherGuard();
+                Errors answer = Errors.forCode((short) step[ANSWER]);
+                if (step[ORIGIN] == CLIENT) {
+                    broker.verified(batch(step), guard, (int) step[VERSION], answer);
+                    answer(result, base, false);
+                } else if (answer != Errors.NONE) {
+                    broker.verified(
+                        PRODUCER_ID, epoch, sequence, guard, (int) step[VERSION], answer);
+                    answer(result, broker.error(), -1, -1);
+                } else {
+                    append(step, base, guard, result);
+                }
+            }
             case MARKER -> {
                 Object made = Kafka.make(marker, Kafka.constant(control,
                     step[COMMITS] != 0 ? "COMMIT" : "ABORT"), (int) step[COORDINATOR_EPOCH]);
                 Object batch = Kafka.callStatic(records, "withEndTransactionMarker",
                     step[ORIGIN] == REPLICATION ? end() : 0L, NOW,
                     LEADER_EPOCH, PRODUCER_ID, epoch, made);
-                append(batch, (int) step[ORIGIN], (short) step[VERSION], sentinel());
+                append(batch, (int) step[ORIGIN], (short) step[VERSION], sentinel);
                 answer(result, Errors.NONE, -1, -1);
             }
             case EXPIRE -> Kafka.call(
@@ -160,15 +188,38 @@ final class LeaderSteps implements Host.Steps {
         }
     }
 
+    /** Who appends gets this answer of the broker; a question is under a guard. */
+    private void answer(long[] result, long base, boolean asks) {
+        if (asks) {
+            answer(result, Errors.NONE, -1, -1);
+            result[GUARD] = 1;
+        } else if (broker.error() != Errors.NONE) {
+            answer(result, broker.error(), -1, -1);
+        } else {
+            appended(result, base, broker.appended());
+        }
+    }
+
     private void append(long[] step, long base, Object guard, long[] result) {
-        Object batch = batch(step[ORIGIN] == REPLICATION ? end() : 0L, (int) step[DELTA] + 1,
-            PRODUCER_ID, (short) step[EPOCH], (int) step[SEQUENCE], step[TRANSACTIONAL] != 0);
-        Object found = append(batch, (int) step[ORIGIN], (short) step[VERSION], guard);
+        appended(result, base,
+            append(batch(step), (int) step[ORIGIN], (short) step[VERSION], guard));
+    }
+
+    private void appended(long[] result, long base, Object found) {
         Object first = Kafka.inside(Kafka.call(found, "firstOffset"));
         if (!(first instanceof Long)) {
             first = number(first, "messageOffset");
         }
         answer(result, Errors.NONE, (long) first - base, number(found, "lastOffset") - base);
+    }
+
+    private Object guard(int sequence, short epoch, boolean supportsEpochBump) {
+        return Kafka.call(log, "maybeStartTransactionVerification", PRODUCER_ID, sequence, epoch,
+            supportsEpochBump);
+    }
+
+    private boolean isGuard(Object guard) {
+        return guard != null && guard != sentinel;
     }
 
     private Object append(Object batch, int origin, short version, Object guard) {
@@ -180,6 +231,11 @@ final class LeaderSteps implements Host.Steps {
                 guard, version)
             : Kafka.call(log, "appendAsLeader", batch, LEADER_EPOCH, origins[origin], requestLocal,
                 guard);
+    }
+
+    private Object batch(long[] step) {
+        return batch(step[ORIGIN] == REPLICATION ? end() : 0L, (int) step[DELTA] + 1, PRODUCER_ID,
+            (short) step[EPOCH], (int) step[SEQUENCE], step[TRANSACTIONAL] != 0);
     }
 
     private Object batch(
@@ -216,10 +272,6 @@ final class LeaderSteps implements Host.Steps {
         }
     }
 
-    private Object sentinel() {
-        return guardType == null ? null : Kafka.constant(guardType, "SENTINEL");
-    }
-
     // The partition -----------------------------------------------------------------------------
 
     private void set(long[] step, long base) {
@@ -237,7 +289,7 @@ final class LeaderSteps implements Host.Steps {
             Kafka.call(log, "deleteOldSegments");
         }
         for (long count = step[at + END]; count > 0; count--) {
-            append(batch(0, 1, -1, (short) -1, -1, false), CLIENT, (short) 0, sentinel());
+            append(batch(0, 1, -1, (short) -1, -1, false), CLIENT, (short) 0, sentinel);
         }
         if (step[at + KNOWN] != 0) {
             Kafka.call(states, "loadProducerEntry", entry(step, base));

@@ -365,17 +365,16 @@ class Coordinator(LocalSteps):
         return entry if is_read else (*entry[:-1], None)
 
     def _entry(self, machine: Machine, is_known: int) -> Entry:
-        state = machine.state
-        pending = state["pending"]
+        pending = machine["pending"]
         # In Kafka's class it is part of the record until that is in the log.
-        following = None if pending in ("PREPARE_COMMIT", "PREPARE_ABORT") else state["next_id"]
+        following = None if pending in ("PREPARE_COMMIT", "PREPARE_ABORT") else machine["next_id"]
         return Entry(
-            int(is_known), _NUMBERS[state["state"]], -1 if pending is None else _NUMBERS[pending],
-            state["producer_id"], _or_absent(state["previous_id"]), _or_absent(following),
-            state["producer_epoch"], state["last_producer_epoch"], state["txn_timeout_ms"],
-            sum(1 << at for at in state["partitions"]), state["txn_start_timestamp"],
-            state["txn_last_update_timestamp"], state["client_transaction_version"],
-            int(state["failed_fence"]),
+            int(is_known), _NUMBERS[machine["state"]], -1 if pending is None else _NUMBERS[pending],
+            machine["producer_id"], _or_absent(machine["previous_id"]), _or_absent(following),
+            machine["producer_epoch"], machine["last_producer_epoch"], machine["txn_timeout_ms"],
+            sum(1 << at for at in machine["partitions"]), machine["txn_start_timestamp"],
+            machine["txn_last_update_timestamp"], machine["client_transaction_version"],
+            int(machine["failed_fence"]),
         )  # fmt: skip
 
     # Events -----------------------------------------------------------------------------------

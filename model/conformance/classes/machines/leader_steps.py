@@ -83,15 +83,17 @@ SEEDS: Final = (
     FULL,
     FULL._replace(txn_first=1, start=2),
 )
+REFUSALS: Final = (
+    "PRODUCER_FENCED", "CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "INVALID_PRODUCER_ID_MAPPING",
+    "INVALID_TXN_STATE", "INVALID_PRODUCER_EPOCH",
+)  # fmt: skip
+"""Errors of a coordinator that is asked: TransactionCoordinator."""
 ROWS_LEFT_OUT: Final = {
-    ("AddPartitionsByLeaderResponse", row): "ReplicaManager's, which isn't run"
-    for row in (
-        "producer-fenced",
+    (
+        "AddPartitionsByLeaderResponse",
         "abortable-unknown",
-        "concurrent-transactions",
-        "coordinator-unavailable",
-        "refused",
-    )
+    ): "a coordinator of the leader's release doesn't answer so",
 }
 """Rows that don't run, with the reason."""
 OF_THE_CLASS_ALONE: Final = {
@@ -113,7 +115,8 @@ class _Event:
     version: int = 0
     numbers: tuple[int, ...] = ()
     """Of: epoch, sequence, offset delta, whether it is transactional, origin, whether the
-    coordinator may be asked, the guard, coordinator epoch, whether it commits, offset."""
+    coordinator may be asked, the guard, coordinator epoch, whether it commits, offset, the
+    coordinator's answer."""
 
     def shown(self) -> str:
         given = ", ".join(
@@ -151,6 +154,8 @@ class Leader(LocalSteps):
         self.blank.outside(clock__now=NOW)
         features = self.blank.features
         self.asks = "verification" in features
+        newer = ("TRANSACTION_ABORTABLE",) if "abortable_error" in features else ()
+        self.refusals = (*REFUSALS, *newer)
         self.asks_about_offsets = "offsets_verified" in features
 
     def steps(self, most: int | None = None) -> Iterator[LocalStep]:
@@ -184,7 +189,7 @@ class Leader(LocalSteps):
         self, event: _Event, before: Partition, watermark: int, machine: Machine, reply: Any,
         *rows: tuple[str, str],
     ) -> tuple[LocalStep, Partition]:  # fmt: skip
-        numbers = event.numbers + (0,) * (10 - len(event.numbers))
+        numbers = event.numbers + (0,) * (11 - len(event.numbers))
         after = self._partition(machine)
         first = before.txn_first if before.txn_first >= 0 else after.txn_first
         if before.txn_first < 0 and reply is not None and rows[-1][1] == "empty-transaction":
@@ -308,7 +313,12 @@ class Leader(LocalSteps):
                         )  # fmt: skip
                         if not asks:
                             continue
-                        for guarded in (0, 1) if at.asked else (0,):
+                        answers = [("NONE", 0)]
+                        if at.asked:
+                            answers.append(("NONE", 1))
+                        if delta == 0 and sequence == 0:
+                            answers += [(error, 0) for error in self.refusals]
+                        for error, guarded in answers:
                             yield _Event(
                                 1,
                                 "AddPartitionsByLeaderResponse",
@@ -316,11 +326,11 @@ class Leader(LocalSteps):
                                 | {
                                     "producer": 0,
                                     "partition": 0,
-                                    "error": "NONE",
+                                    "error": error,
                                     "guarded": bool(guarded),
                                 },
                                 version,
-                                (*numbers, guarded),
+                                (*numbers, guarded, 0, 0, 0, _CODES[error]),
                             )
 
     def _markers(self, at: Partition, epoch: int, version: int) -> Iterator[_Event]:

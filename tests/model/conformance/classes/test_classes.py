@@ -189,6 +189,19 @@ def test_the_results_before_the_jvm_died_are_kept() -> None:
     assert (result.steps, result.died) == (2000, "the JVM ended with 1: OutOfMemoryError")
 
 
+def test_the_results_before_the_jvm_died_of_the_next_steps_are_kept() -> None:
+    steps = some_steps(2500)
+
+    class Dies(Faithful):
+        def send(self, steps: Sequence[tuple[int, ...]]) -> None:
+            if self.sent:
+                raise DiedError("the JVM ended with 1: OutOfMemoryError")
+            super().send(steps)
+
+    result = compared(steps, Dies(steps))
+    assert (result.steps, result.died) == (2000, "the JVM ended with 1: OutOfMemoryError")
+
+
 def test_jars_that_are_missing_or_of_another_scala_get_one_line(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="no jars are there"):
         jars_in(tmp_path)
