@@ -1,11 +1,16 @@
 import java.lang.reflect.Field;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
 import org.apache.kafka.clients.ClientResponse;
+import org.apache.kafka.clients.KafkaClient;
 import org.apache.kafka.clients.RequestCompletionHandler;
+import org.apache.kafka.common.Node;
 import org.apache.kafka.common.errors.AuthenticationException;
 import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.message.AllocateProducerIdsResponseData;
@@ -18,11 +23,14 @@ import org.mockito.Mockito;
 import scala.Function0;
 import scala.util.Try;
 
-/** A broker's RPCProducerIdManager, from 3.6 on. Its channel to the controller keeps requests. */
+/**
+ * A broker's RPCProducerIdManager, from 3.6 on, and the thread of its channel to the controller,
+ * NodeToControllerRequestThread. Requests stay in the thread until the step answers them.
+ */
 final class ProducerIdSteps implements Host.Steps {
     // A step: the operation, its arguments, and the manager before it.
     private static final int OPERATION = 0, ERROR_CODE = 1, FIRST_ID = 2, LENGTH = 3, STATE = 4;
-    private static final int GENERATE = 0, RECEIVE = 1, TIME_OUT = 2, RESTART = 3;
+    private static final int GENERATE = 0, RECEIVE = 1, TIME_OUT = 2, RESTART = 3, LOSE = 4;
     // A result: how it ended, the answer, and the manager after it.
     private static final int ENDED = 0, ANSWERED = 1, ID = 2, ASKED = 3, AFTER = 4;
     private static final int THREW = 1;
@@ -30,16 +38,20 @@ final class ProducerIdSteps implements Host.Steps {
     private static final int FIRST = 0, SIZE = 1, NEXT = 2, IS_PREFETCHED = 3, NEXT_FIRST = 4,
         NEXT_SIZE = 5, IN_FLIGHT = 6, DEADLINE = 7;
     private static final int BROKER = 1;
-    private static final long NOW = 2_000_000_000L;
+    private static final long NOW = 2_000_000_000L, RETRY_MS = 60_000;
     private static final String SCALA = "kafka.coordinator.transaction.RPCProducerIdManager",
         JAVA = "org.apache.kafka.coordinator.transaction.RPCProducerIdManager",
         BLOCK = "org.apache.kafka.server.common.ProducerIdsBlock";
 
     private final Class<?> type = Kafka.type(JAVA, SCALA), blockType = Kafka.type(BLOCK);
-    private final Object channel, empty;
+    private final Class<?> requestType = Kafka.type(
+        "org.apache.kafka.server.NodeToControllerQueueItem",
+        "kafka.server.NodeToControllerQueueItem", "kafka.server.BrokerToControllerQueueItem");
+    private final Node controller = new Node(2, "localhost", 9093);
+    private final Object channel, thread, empty;
     private final Field counter;
-    private Object handler, manager;
-    private int asked;
+    private Object manager;
+    private long sentAt;
 
     ProducerIdSteps() {
         channel = Kafka.mocked(Kafka.type(
@@ -48,11 +60,16 @@ final class ProducerIdSteps implements Host.Steps {
             "kafka.server.NodeToControllerChannelManager",
             "kafka.server.BrokerToControllerChannelManager"), call -> {
                 if (call.getMethod().getName().equals("sendRequest")) {
-                    asked++;
-                    handler = call.getArgument(1);
+                    Kafka.call(Kafka.inField(thread(), "requestQueue"), "add", Kafka.make(
+                        requestType, sentAt, call.getArgument(0), call.getArgument(1)));
                 }
                 return Mockito.RETURNS_DEFAULTS.answer(call);
             });
+        thread = Kafka.make(Kafka.type("org.apache.kafka.server.NodeToControllerRequestThread",
+            "kafka.server.NodeToControllerRequestThread",
+            "kafka.server.BrokerToControllerRequestThread"),
+            Kafka.mocked(KafkaClient.class, Mockito.RETURNS_DEFAULTS), StandIns.config(),
+            StandIns.time(() -> NOW), RETRY_MS);
         empty = Kafka.constant(blockType, "EMPTY");
         try {
             counter = blockType.getDeclaredField("producerIdCounter");
@@ -71,7 +88,7 @@ final class ProducerIdSteps implements Host.Steps {
     public void take(long[] step, long[] result) {
         Arrays.fill(result, 0);
         set(step);
-        asked = 0;
+        sentAt = step[OPERATION] == TIME_OUT ? NOW - RETRY_MS : NOW;
         result[ID] = -1;
         try {
             switch ((int) step[OPERATION]) {
@@ -80,16 +97,12 @@ final class ProducerIdSteps implements Host.Steps {
                     Object id = Kafka.call(manager, "generateProducerId");
                     result[ID] = (long) (id instanceof Try<?> tried ? tried.get() : id);
                 }
-                case RECEIVE -> {
+                case RECEIVE, LOSE -> {
                     Kafka.call(manager, "sendRequest");
-                    asked = 0;
-                    ((RequestCompletionHandler) handler).onComplete(response(step));
+                    boolean isLost = step[OPERATION] == LOSE;
+                    requests().get(0).onComplete(response(step, isLost));
                 }
-                case TIME_OUT -> {
-                    Kafka.call(manager, "sendRequest");
-                    asked = 0;
-                    Kafka.call(handler, "onTimeout");
-                }
+                case TIME_OUT -> Kafka.call(manager, "sendRequest");
                 case RESTART -> manager = manager();
                 default -> throw new IllegalArgumentException("operation " + step[OPERATION]);
             }
@@ -99,17 +112,36 @@ final class ProducerIdSteps implements Host.Steps {
                 result[ANSWERED] = -1;
             }
         }
-        result[ASKED] = asked;
+        result[ASKED] = requests().size();
         write(result);
     }
 
-    private static ClientResponse response(long[] step) {
+    /** The requests that the thread would send to the controller now. */
+    private List<RequestCompletionHandler> requests() {
+        List<RequestCompletionHandler> found = new ArrayList<>();
+        while (true) {
+            Kafka.call(Kafka.inField(thread, "activeController"), "set", controller);
+            Collection<?> next = (Collection<?>) Kafka.call(thread, "generateRequests");
+            if (next.isEmpty()) {
+                return found;
+            }
+            for (Object request : next) {
+                found.add((RequestCompletionHandler) Kafka.field(request, "handler"));
+            }
+        }
+    }
+
+    private Object thread() {
+        return thread;
+    }
+
+    private static ClientResponse response(long[] step, boolean isLost) {
         AbstractResponse body = new AllocateProducerIdsResponse(
             new AllocateProducerIdsResponseData().setErrorCode((short) step[ERROR_CODE])
                 .setProducerIdStart(step[FIRST_ID]).setProducerIdLen((int) step[LENGTH]));
         return new ClientResponse(
             new RequestHeader(ApiKeys.ALLOCATE_PRODUCER_IDS, (short) 0, "", 0), null, "", 0L, 0L,
-            false, (UnsupportedVersionException) null, (AuthenticationException) null, body);
+            isLost, (UnsupportedVersionException) null, (AuthenticationException) null, body);
     }
 
     // The manager -------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """The local steps of producer ids, as Kafka's RPCProducerIdManager and ProducerIdControlManager
 take them.
 
-A broker's manager has one thread. A step is a call to its end, an answer of the controller, or the
-channel's timeout. The controller knows one broker, or none.
+A broker's manager has one thread. A step is a call to its end, an answer of the controller, the
+loss of its connection, or the channel's timeout. The controller knows one broker, or none.
 
 Reductions: a block below the last `MARGIN` ids starts at `FIRST`; a deadline is past, or
 retry.backoff.ms away.
@@ -42,8 +42,6 @@ CONTROLLER_ALONE: Final = {"brokerEpoch": "nobody reads it"}
 """Fields of Kafka's classes alone, with the reason."""
 MANAGER_ROWS_LEFT_OUT: Final = {
     ("AllocateProducerIdsResponse", "closed-connection"): "NetworkClient's",
-    ("AllocateProducerIdsResponse", "not-controller"): "NodeToControllerRequestThread's",
-    ("connection loss", "retry"): "NodeToControllerRequestThread's",
     ("register again", "new-epoch"): "BrokerLifecycleManager's",
 }
 CONTROLLER_ROWS_LEFT_OUT: Final = {
@@ -108,6 +106,7 @@ class ProducerIds(LocalSteps):
         yield from self._responses(before)
         yield self._taken(2, before, rpc_manager.channel_timeout.name)
         yield self._taken(3, before, rpc_manager.crash.name)
+        yield self._taken(4, before, rpc_manager.connection_loss.name)
 
     def _call(self, before: Manager) -> tuple[LocalStep, Manager]:
         machine = self._machine(before)
@@ -137,7 +136,7 @@ class ProducerIds(LocalSteps):
         name = controller.AllocateProducerIdsResponse.name
         last = before.first + before.size - 1
         firsts = {-1, 0, last - 1, last, last + 1} if before.first >= 0 else {-1, 0, FIRST}
-        for error in ("STALE_BROKER_EPOCH", "UNKNOWN_SERVER_ERROR", "NONE"):
+        for error in ("STALE_BROKER_EPOCH", "UNKNOWN_SERVER_ERROR", "NOT_CONTROLLER", "NONE"):
             for size in SIZES:
                 for first in sorted(firsts | {LARGEST - max(size, 1), LARGEST - max(size, 1) + 1}):
                     if first > LARGEST or (error != "NONE" and (first, size) != (-1, -1)):
