@@ -53,7 +53,7 @@ class ClassOptions:
     bounds: Annotated[
         Literal["small", "all"] | None,
         typer.Option(
-            "--bounds", help="classes: all local states, of many the first 2,000 (default), or 20."
+            "--bounds", help="classes: all local states, of many the first ones (default), or 20."
         ),
     ] = None
     jars: Annotated[
