@@ -361,7 +361,7 @@ class Store:
     ) -> None:
         self.may_take = may_take
         self.stride = stride
-        self.owned = owned
+        self._owned = owned
         self.finer = finer
         self.full = False
         self._each = 1 if finer is None else SHARDS // len(owned)
@@ -397,7 +397,7 @@ class Store:
         if self._each == 1:
             return self._insert(first, step, buckets)
         assert self.finer is not None
-        owned, finer = self.owned, self.finer
+        owned, finer = self._owned, self.finer
         done = False
         while not done:
             finer.empty()

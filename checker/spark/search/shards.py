@@ -404,7 +404,7 @@ class ShardSet:
         """Before so many candidates are looked up: has the set in memory, where the disk reads all
         of it sooner than the pages that they touch, each by itself."""
         if self.cached and candidates * PAGES_A_CANDIDATE * mmap.PAGESIZE >= self.store.held:
-            for part in self.store.owned:
+            for part in self.store.used:
                 self.store.bring(part)
 
     def _buckets(self, lines: Sequence[tuple[int, Any]]) -> Passed:
