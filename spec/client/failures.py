@@ -80,8 +80,9 @@ send_failed = Table(
             "illegal-state",
             "The client's state allows no abort: the send raises IllegalStateException",
             when=~may_abort & (client.state != client.ABORTING),
+            set={client.must_bump: must_bump_after_abort},
             reply=react(ClientStep.FAIL, Errors.ILLEGAL_STATE),
-            source="TransactionManager.transitionTo",
+            source="TransactionManager.maybeTransitionToErrorState, transitionTo",
         ),
         Row(
             "abortable",

@@ -25,6 +25,7 @@ from ..releases.features import (
 from .answers import is_abortable
 from .queue import Coordinator, Request, answered, current, queued, sought
 from .state import (
+    ABORTING,
     FATAL_ERROR,
     INITIALIZING,
     NO_ID,
@@ -251,7 +252,11 @@ initialized = Table(
             when=is_unauthorized(init_error) | is_abortable(init_error),
             goto=TO_ABORTABLE,
             set={
-                last_error: abortable_cause(init_error),
+                last_error: if_(
+                    (state == ABORTING) & is_unauthorized(init_error),
+                    some(init_error),
+                    abortable_cause(init_error),
+                ),
                 bump_asked: False,
                 request_in_flight: False,
                 current: None,

@@ -28,6 +28,16 @@ STATES = {
     "client": 60,
 }
 
+FAILED_ABORT = (
+    "initTransactions", "FIND_COORDINATOR is answered NONE", "INIT_PRODUCER_ID is answered NONE",
+    "wait for the result", "beginTransaction", "send", "ADD_PARTITIONS_TO_TXN is answered NONE",
+    "PRODUCE is answered NONE", "abortTransaction",
+    "END_TXN is answered INVALID_PRODUCER_ID_MAPPING", "wait for the result",
+    "initTransactions", "INIT_PRODUCER_ID is answered NONE",
+    "wait for the result", "beginTransaction", "send",
+)  # fmt: skip
+"""The client may be initialized, as its coordinator doesn't know its producer id any more."""
+
 
 @pytest.mark.parametrize(
     "name",
@@ -42,6 +52,16 @@ def test_the_classes_of_kafka_take_the_steps_of_the_tables(name: str, broker: Br
         result = compare(machine, machine.steps(STATES[name]), host)
     assert (result.died, result.disagreements) == ("", [])
     assert result.steps > 100
+
+
+@pytest.mark.releases("3.6", "3.9")
+def test_a_client_whose_abort_failed_is_initialized_again(broker: Broker) -> None:
+    machine = Client(broker.release)
+    steps = list(machine.path(0, *FAILED_ABORT))
+    assert ("initTransactions", "initialize") in steps[len(FAILED_ABORT) - 5].rows
+    with Host(machine.java, jars_of(broker.version)) as host:
+        result = compare(machine, steps, host)
+    assert (result.died, result.disagreements) == ("", [])
 
 
 @pytest.mark.releases("4.4")

@@ -91,10 +91,14 @@ def breadth_first(
     steps_of: Callable[[State], Iterator[tuple[LocalStep, State]]],
     most: int | None,
     is_explored: Callable[[State], bool] = lambda _: True,
+    *,
+    rows_first: bool = False,
 ) -> Iterator[LocalStep]:
     """The local steps of all states that come from the seeds and are explored, with the paths to
     them. `steps_of` has a state's steps, each with the canonical state after it. At most `most`
-    states are explored."""
+    states are explored; with `rows_first` those come next to which a row led that no step took
+    before, and paths aren't the shortest ones."""
+    known = set[tuple[str, str]]()
     ways: dict[State, Way | None] = dict.fromkeys(seeds)
     frontier = deque(ways)
     explored = 0
@@ -109,7 +113,11 @@ def breadth_first(
             yield LocalStep(step.given, step.answer, step.after, step.rows, step.said, way)
             if after not in ways and is_explored(after):
                 ways[after] = Way(before, step.said)
-                frontier.append(after)
+                if rows_first and not known.issuperset(step.rows):
+                    frontier.appendleft(after)
+                else:
+                    frontier.append(after)
+            known.update(step.rows)
 
 
 def path_to(ways: Mapping[Any, Way | None], state: Hashable) -> list[str]:

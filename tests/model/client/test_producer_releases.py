@@ -335,11 +335,33 @@ def test_a_record_that_got_no_batch_fails_its_transaction_since_3_2(release: str
     assert client.machine["state"] == told
 
 
-def test_a_record_that_fails_out_of_turn_changes_nothing() -> None:
+def test_a_record_that_fails_out_of_turn_raises_and_leaves_the_state() -> None:
     """TransactionManager.transitionTo: only the client's own thread makes that fatal."""
     client = ProducerClient("orders")
     assert raised(lambda: client.fail_send("TIMEOUT")) == ("ILLEGAL_STATE", None)
     assert client.machine["state"] == "UNINITIALIZED"
+
+
+def test_after_a_record_that_fails_out_of_turn_a_new_epoch_is_needed() -> None:
+    """TransactionManager.maybeTransitionToErrorState notes that before its transition fails."""
+    client = initialized(Cluster(protocol="3.6"))
+    assert raised(lambda: client.fail_send("TIMEOUT")) == ("ILLEGAL_STATE", None)
+    assert client.machine["must_bump"]
+
+
+def test_a_client_that_may_not_initialize_as_it_aborts_knows_that_error() -> None:
+    """TransactionManager.InitProducerIdHandler.handleResponse"""
+    client = transactional_of("3.6")
+    client.send("t-0")
+    client.answer(only(client))
+    client.answer(only(client), base_offset=0)
+    client.send("t-1")
+    client.answer(only(client), "INVALID_PRODUCER_ID_MAPPING")
+    client.abort_transaction()
+    client.answer(only(client), "INVALID_PRODUCER_ID_MAPPING")
+    client.answer(only(client), "TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
+    assert client.machine["state"] == "ABORTING_TRANSACTION"
+    assert client.machine["last_error"] == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
 
 
 @pytest.mark.parametrize(

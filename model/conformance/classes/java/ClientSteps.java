@@ -1,6 +1,7 @@
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -8,6 +9,8 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -67,7 +70,13 @@ final class ClientSteps implements Host.Steps {
     // number: what it is, the request, the error, and what comes with it.
     private static final int LENGTH = 0, VERSION = 1, PATH = 2;
     private static final int INIT = 1, BEGIN = 2, SEND = 3, COMMIT = 4, ABORT = 5, OFFSETS = 6,
-        WAIT = 7, RUN = 8, ANSWER = 9, DISCONNECT = 10;
+        WAIT = 7, SEND_LARGE = 8, ANSWER = 9, DISCONNECT = 10, MISMATCH = 11, PASS = 12,
+        NO_GROUP = 13, NO_MEMBER = 14, MEMBER = 15;
+    /** In the place of a version: older brokers, and a client without transactional id. */
+    private static final int OLDER = 10, IDEMPOTENT = 20, OLDER_VERSION = 2, PASSED_MS = 121_000;
+    private static final Set<ApiKeys> OLDER_APIS =
+        Set.of(ApiKeys.INIT_PRODUCER_ID, ApiKeys.TXN_OFFSET_COMMIT);
+    private static final byte[] SMALL = new byte[10], LARGE = new byte[2_000_000];
     /** Added to an operation after which the sender runs until it needs an answer. */
     private static final int RUNS = 100;
     // A result: how it ended, the answer, and the client after it.
@@ -90,6 +99,7 @@ final class ClientSteps implements Host.Steps {
         ACCUMULATOR = Kafka.type(INTERNALS + "RecordAccumulator");
 
     private static final Class<?> DRIVEN = driven();
+    private static final Method CHECKS_GROUP = checksGroup();
     private static final Map<String, Field> FIELDS = new HashMap<>();
     private static final Map<Integer, Object> VERSIONS = new HashMap<>();
 
@@ -135,6 +145,17 @@ final class ClientSteps implements Host.Steps {
         throw new IllegalStateException("TransactionManager has no " + List.of(names));
     }
 
+    private static Method checksGroup() {
+        try {
+            Method found = KafkaProducer.class.getDeclaredMethod(
+                "throwIfInvalidGroupMetadata", ConsumerGroupMetadata.class);
+            found.setAccessible(true);
+            return found;
+        } catch (NoSuchMethodException e) {
+            throw new IllegalStateException("KafkaProducer has no throwIfInvalidGroupMetadata");
+        }
+    }
+
     private static Class<?> driven() {
         return new ByteBuddy()
             .subclass(MANAGER, ConstructorStrategy.Default.IMITATE_SUPER_CLASS_OPENING)
@@ -152,9 +173,11 @@ final class ClientSteps implements Host.Steps {
         List<Object> apis = new ArrayList<>(), finalized = new ArrayList<>();
         for (ApiKeys key : ApiKeys.values()) {
             apis.add(new ApiVersionsResponseData.ApiVersion().setApiKey(key.id)
-                .setMinVersion(key.oldestVersion()).setMaxVersion(key.latestVersion()));
+                .setMinVersion(key.oldestVersion())
+                .setMaxVersion(version == OLDER && OLDER_APIS.contains(key)
+                    ? OLDER_VERSION : key.latestVersion()));
         }
-        if (version > 0) {
+        if (version > 0 && version < OLDER) {
             finalized.add(new ApiVersionsResponseData.FinalizedFeatureKey()
                 .setName("transaction.version").setMaxVersionLevel((short) version)
                 .setMinVersionLevel((short) version));
@@ -205,7 +228,9 @@ final class ClientSteps implements Host.Steps {
     private final class Client implements InvocationHandler {
         private final List<ClientRequest> waiting = new ArrayList<>(), sent = new ArrayList<>();
         private final List<Future<?>> records = new ArrayList<>();
+        private final List<Runnable> refused = new ArrayList<>();
         private final Object manager, sender, accumulator, producer;
+        private final int version;
         private final Metrics metrics = new Metrics();
         private final Time time = new Clock();
         private long now = 0, delay = Long.MAX_VALUE;
@@ -219,6 +244,10 @@ final class ClientSteps implements Host.Steps {
             Object versions = VERSIONS.computeIfAbsent(version, ClientSteps::versions);
             manager = Kafka.make(DRIVEN, logContext, ID, 60_000, (long) BACKOFF_MS, versions,
                 metadata);
+            if (version == IDEMPOTENT) {
+                forgetId();
+            }
+            this.version = version;
             Object compression = Kafka.constant(Kafka.type(
                 "org.apache.kafka.common.compress.Compression",
                 "org.apache.kafka.common.record.CompressionType"), "NONE");
@@ -285,7 +314,7 @@ final class ClientSteps implements Host.Steps {
         // The network ---------------------------------------------------------------------------
 
         @Override
-        public Object invoke(Object proxy, java.lang.reflect.Method method, Object[] arguments) {
+        public Object invoke(Object proxy, Method method, Object[] arguments) {
             switch (method.getName()) {
                 case "newClientRequest" -> {
                     boolean isFull = arguments.length == 6;
@@ -296,12 +325,14 @@ final class ClientSteps implements Host.Steps {
                         isFull ? (RequestCompletionHandler) arguments[5] : null);
                 }
                 case "send" -> {
-                    waiting.add((ClientRequest) arguments[0]);
-                    sent.add((ClientRequest) arguments[0]);
+                    send((ClientRequest) arguments[0]);
                     return null;
                 }
                 case "poll" -> {
                     delay = (long) arguments[0];
+                    List<Runnable> due = List.copyOf(refused);
+                    refused.clear();
+                    due.forEach(Runnable::run);
                     return List.of();
                 }
                 case "leastLoadedNode" -> {
@@ -316,6 +347,29 @@ final class ClientSteps implements Host.Steps {
                     return type == boolean.class ? (Object) false
                         : type == int.class ? (Object) 0 : type == long.class ? (Object) 0L : null;
                 }
+            }
+        }
+
+        /** As NetworkClient.doSend: a request that the broker's version can't have comes back. */
+        private void send(ClientRequest request) {
+            var builder = request.requestBuilder();
+            short most = builder.latestAllowedVersion();
+            try {
+                builder.build(version == OLDER && OLDER_APIS.contains(request.apiKey())
+                    ? (short) Math.min(most, OLDER_VERSION) : most);
+            } catch (UnsupportedVersionException e) {
+                refused.add(() -> answer(request, null, e));
+                return;
+            }
+            waiting.add(request);
+            sent.add(request);
+        }
+
+        private void forgetId() {
+            try {
+                declared("transactionalId").set(manager, null);
+            } catch (IllegalAccessException e) {
+                throw new IllegalStateException(e);
             }
         }
 
@@ -343,13 +397,13 @@ final class ClientSteps implements Host.Steps {
             }
         }
 
-        private void answer(ClientRequest request, AbstractResponse body) {
+        private void answer(ClientRequest request, AbstractResponse body,
+                UnsupportedVersionException mismatch) {
             waiting.remove(request);
             short version = request.requestBuilder().latestAllowedVersion();
             request.callback().onComplete(new ClientResponse(request.makeHeader(version),
                 request.callback(), request.destination(), request.createdTimeMs(), now,
-                body == null, (UnsupportedVersionException) null, (AuthenticationException) null,
-                body));
+                body == null && mismatch == null, mismatch, (AuthenticationException) null, body));
         }
 
         private AbstractResponse response(ClientRequest request, short error, long extra) {
@@ -449,7 +503,6 @@ final class ClientSteps implements Host.Steps {
             }
         }
 
-        @SuppressWarnings("unchecked")
         private void call(Operation operation) {
             switch (operation.number % RUNS) {
                 case INIT -> {
@@ -457,28 +510,53 @@ final class ClientSteps implements Host.Steps {
                     initializes = true;
                 }
                 case BEGIN -> Kafka.call(manager, "beginTransaction");
-                case SEND -> records.add(((KafkaProducer<byte[], byte[]>) producer).send(
-                    new ProducerRecord<>(TOPIC, 0, null, new byte[10])));
+                case SEND -> records.add(send(SMALL));
+                case SEND_LARGE -> send(LARGE);
                 case COMMIT -> called(Kafka.call(manager, "beginCommit"));
                 case ABORT -> called(Kafka.call(manager, "beginAbort"));
-                case OFFSETS -> called(Kafka.call(manager, "sendOffsetsToTransaction",
-                    Map.of(PARTITION, new OffsetAndMetadata(5)), new ConsumerGroupMetadata(GROUP)));
+                case OFFSETS -> offsets(new ConsumerGroupMetadata(GROUP));
+                case NO_GROUP -> offsets(null);
+                case NO_MEMBER ->
+                    offsets(new ConsumerGroupMetadata(GROUP, 1, "", Optional.empty()));
+                case MEMBER ->
+                    offsets(new ConsumerGroupMetadata(GROUP, 1, "member", Optional.empty()));
                 case WAIT -> {
                     Kafka.call(call, "await", 1L, TimeUnit.MILLISECONDS);
                     if (initializes && Kafka.has(manager, "maybeUpdateTransactionV2Enabled")) {
                         Kafka.call(manager, "maybeUpdateTransactionV2Enabled", true);
                     }
                 }
-                case RUN -> { }
+                case PASS -> now += PASSED_MS;
                 case ANSWER -> {
                     ClientRequest request = waiting.get(operation.request);
                     AbstractResponse body = response(request, operation.error, operation.extra);
-                    onSender(() -> answer(request, body));
+                    onSender(() -> answer(request, body, null));
                 }
                 case DISCONNECT ->
-                    onSender(() -> answer(waiting.get(operation.request), null));
+                    onSender(() -> answer(waiting.get(operation.request), null, null));
+                case MISMATCH -> onSender(() -> answer(waiting.get(operation.request), null,
+                    new UnsupportedVersionException("of another release")));
                 default -> throw new IllegalArgumentException("operation " + operation.number);
             }
+        }
+
+        @SuppressWarnings("unchecked")
+        private Future<?> send(byte[] value) {
+            return ((KafkaProducer<byte[], byte[]>) producer).send(
+                new ProducerRecord<>(TOPIC, 0, null, value));
+        }
+
+        /** KafkaProducer's own method waits for the result. */
+        private void offsets(ConsumerGroupMetadata group) {
+            try {
+                CHECKS_GROUP.invoke(producer, group);
+            } catch (InvocationTargetException e) {
+                throw (RuntimeException) e.getCause();
+            } catch (IllegalAccessException e) {
+                throw new IllegalStateException(e);
+            }
+            called(Kafka.call(manager, "sendOffsetsToTransaction",
+                Map.of(PARTITION, new OffsetAndMetadata(5)), group));
         }
 
         private void called(Object result) {

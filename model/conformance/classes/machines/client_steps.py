@@ -11,12 +11,14 @@ event may come before that, too.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
+from enum import IntEnum
 from io import BytesIO
 from pickle import Pickler, Unpickler
 from typing import Any, Final, NamedTuple, cast
 
 from .....spec.client.state import State
+from .....spec.client.transaction_manager import client_side_epoch_bump_required
 from .....spec.errors import Errors
 from .....spec.releases.features import abortable_error
 from ....client.metrics import Metrics
@@ -28,22 +30,61 @@ from ....engine.values import Sparse
 from ....machine import Machine
 from ..steps import LocalStep, LocalSteps, breadth_first
 
-LONGEST: Final = 11
+LONGEST: Final = 30
 """Operations of a path, with the step."""
 RECORDS: Final = 2
 LARGEST_EPOCH: Final = 2
 BACKOFF_MS: Final = 100
 PRODUCER_ID: Final = 7
 RUNS: Final = 100
-INIT, BEGIN, SEND, COMMIT, ABORT, OFFSETS, WAIT, _, ANSWER, DISCONNECT = range(1, 11)
+LARGE: Final = 2_000_000
+"""The bytes of a record that max.request.size forbids."""
+PASSED_MS: Final = 121_000
+"""More than delivery.timeout.ms."""
+OLDER, IDEMPOTENT = 10, 20
+"""Instead of a transaction version: brokers that know version 2 of InitProducerId and of
+TxnOffsetCommit, and a client without transactional id."""
+OLDER_VERSION: Final = 2
+LAST_EPOCH: Final = 32_767
+
+
+class Number(IntEnum):
+    """The operations, as the host numbers them."""
+
+    INIT = 1
+    BEGIN = 2
+    SEND = 3
+    COMMIT = 4
+    ABORT = 5
+    OFFSETS = 6
+    WAIT = 7
+    SEND_LARGE = 8
+    ANSWER = 9
+    DISCONNECT = 10
+    MISMATCH = 11
+    PASS = 12
+    NO_GROUP = 13
+    NO_MEMBER = 14
+    MEMBER = 15
+
+
 CALLS: Final = {
-    INIT: "initTransactions",
-    BEGIN: "beginTransaction",
-    SEND: "send",
-    COMMIT: "commitTransaction",
-    ABORT: "abortTransaction",
-    OFFSETS: "sendOffsetsToTransaction",
-    WAIT: "wait for the result",
+    Number.INIT: "initTransactions",
+    Number.SEND: "send",
+    Number.COMMIT: "commitTransaction",
+    Number.ABORT: "abortTransaction",
+    Number.OFFSETS: "sendOffsetsToTransaction",
+}
+GROUPS: Final[Mapping[Number, Mapping[str, Any] | None]] = {
+    Number.OFFSETS: {"group_id": "group"},
+    Number.NO_GROUP: None,
+    Number.NO_MEMBER: {"group_id": "group", "generation": 1},
+    Number.MEMBER: {"group_id": "group", "generation": 1, "member_id": "member"},
+}
+OF_GROUPS: Final = {
+    Number.NO_GROUP: "of no group",
+    Number.NO_MEMBER: "of a generation without a member",
+    Number.MEMBER: "of a member",
 }
 PARTITION: Final = "t-0"
 OF_THE_CLASS_ALONE: Final = {
@@ -77,44 +118,31 @@ _OF_LEADERS: Final = (
     "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "INVALID_TXN_STATE", "NOT_LEADER_OR_FOLLOWER",
     "NOT_ENOUGH_REPLICAS", "TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "INVALID_PRODUCER_ID_MAPPING",
-    "CONCURRENT_TRANSACTIONS", "TRANSACTION_ABORTABLE", "INVALID_RECORD", "UNKNOWN_SERVER_ERROR",
+    "CONCURRENT_TRANSACTIONS", "TRANSACTION_ABORTABLE", "INVALID_RECORD", "MESSAGE_TOO_LARGE",
+    "UNKNOWN_SERVER_ERROR",
 )  # fmt: skip
-NOT_WITHOUT_AN_ID: Final = ("GROUP_AUTHORIZATION_FAILED", "TRANSACTION_ABORTABLE")
-"""Errors that no broker answers a client with that has no producer id yet. Kafka's client would
-abort, and initialize twice."""
-ANSWERS: Final = {api: _OF_LEADERS if api == "PRODUCE" else _OF_COORDINATORS for api in _APIS}
+ANSWERS: Final = {
+    **dict.fromkeys(_APIS, _OF_COORDINATORS),
+    "PRODUCE": _OF_LEADERS,
+    "TXN_OFFSET_COMMIT": (*_OF_COORDINATORS, "GROUP_ID_NOT_FOUND", "STALE_MEMBER_EPOCH"),
+}
 """The errors of an answer to each request."""
+OF_ANY_BROKER: Final = (
+    "NONE", "COORDINATOR_LOAD_IN_PROGRESS", "CLUSTER_AUTHORIZATION_FAILED", "UNKNOWN_SERVER_ERROR",
+)  # fmt: skip
+"""Those to InitProducerId without transactional id."""
 
 
 ADDS: Final = ("ADD_PARTITIONS_TO_TXN", "ADD_OFFSETS_TO_TXN", "TXN_OFFSET_COMMIT")
 """Requests of one priority (TransactionManager.Priority)."""
 _CLOSED: Final = "the client isn't closed"
-_EXPIRED: Final = "no delivery.timeout.ms passes"
-_CONNECTED: Final = "brokers are connected, and of the client's release"
-_WHOLE_CALL: Final = "KafkaProducer's, whose method isn't called"
-_IDEMPOTENT: Final = "a client without transactional id has it"
-_BUMPS: Final = "coordinators of the release bump epochs"
 ROWS_LEFT_OUT: Final = {
     ("beginTransaction", "closed"): _CLOSED,
     ("initTransactions", "closed"): _CLOSED,
     ("send", "closed"): _CLOSED,
     ("sendOffsetsToTransaction", "closed"): _CLOSED,
     ("close", "close"): _CLOSED,
-    ("batch expires", "first-attempt-abortable"): _EXPIRED,
-    ("batch expires", "in-retry-abortable"): _EXPIRED,
-    ("version mismatch", "unsupported"): _CONNECTED,
-    ("send request", "unsupported-member"): _CONNECTED,
-    ("send request", "not-connected"): _CONNECTED,
-    ("sendOffsetsToTransaction", "no-group"): _WHOLE_CALL,
-    ("sendOffsetsToTransaction", "no-member-id"): _WHOLE_CALL,
-    ("want a producer id", "initialize"): _IDEMPOTENT,
-    ("want a producer id", "invalid-transition"): _IDEMPOTENT,
-    ("bump epoch", "bumped"): _IDEMPOTENT,
-    ("bump epoch", "last-epoch"): _IDEMPOTENT,
-    ("bump epoch", "no-producer-id"): _IDEMPOTENT,
-    ("AddOffsetsToTxn answered", "unknown-id-fatal"): _BUMPS,
-    ("AddPartitionsToTxnResponse", "unknown-id-fatal"): _BUMPS,
-    ("EndTxnResponse", "unknown-id-fatal"): _BUMPS,
+    ("send request", "not-connected"): "each broker can be reached",
     ("error", "abortable"): "tests alone have it",
     ("error", "fatal"): "tests alone have it",
 }
@@ -142,17 +170,26 @@ class _Played:
     """A client that has taken a path."""
 
     def __init__(self, protocol: str, version: int) -> None:
+        self.is_idempotent, self.is_older = version == IDEMPOTENT, version == OLDER
+        of_brokers: dict[str, int] = {}
+        if self.is_older:
+            of_brokers = dict.fromkeys(
+                ("init_producer_id_version", "txn_offset_commit_version"), OLDER_VERSION
+            )
         self.client = ProducerClient(
-            "orders",
+            None if self.is_idempotent else "orders",
             protocol=protocol,
-            transaction_version=version,
+            transaction_version=2 if version == 2 else 0,
             retry_backoff_ms=BACKOFF_MS,
             retry_backoff_max_ms=BACKOFF_MS,
+            **of_brokers,
         )
         self.call: CallResult | None = None
         self.records = list[Record]()
         self.sent = list[Request | Produce]()
         self.raised: CallFailedError | None = None
+        self.keeps_sequences = False
+        """Initialized again, it forgets its sequences with the next batch: the tables' at once."""
 
     def take(self, operation: Operation) -> None:
         self.sent, self.raised = [], None
@@ -162,66 +199,135 @@ class _Played:
             self.raised = error
         if operation.number >= RUNS:
             self.sent = self.client.run()
+        self.keeps_sequences &= not any(each.api == "PRODUCE" for each in self.sent)
 
     def _take(self, operation: Operation) -> None:
         client = self.client
-        match operation.number % RUNS:
-            case 1:
+        match Number(operation.number % RUNS):
+            case Number.INIT:
                 self.call = client.init_transactions()
-            case 2:
+            case Number.BEGIN:
                 client.begin_transaction()
-            case 3:
+            case Number.SEND:
                 self.records.append(client.send(PARTITION))
-            case 4:
+            case Number.SEND_LARGE:
+                client.send(PARTITION, LARGE)
+            case Number.COMMIT:
                 self.call = client.commit_transaction()
-            case 5:
+            case Number.ABORT:
                 self.call = client.abort_transaction()
-            case 6:
-                self.call = client.send_offsets({PARTITION: 5}, {"group_id": "group"})
-            case 7:
+            case Number.OFFSETS | Number.NO_GROUP | Number.NO_MEMBER | Number.MEMBER as number:
+                self.call = client.send_offsets({PARTITION: 5}, GROUPS[number])
+            case Number.WAIT:
                 assert self.call is not None
                 client.wait(self.call)
-            case 9:
+            case Number.PASS:
+                client.now_ms += PASSED_MS
+            case Number.ANSWER:
                 sent = client.outstanding[operation.of]
                 error = next(name for name in ANSWERS[sent.api] if _CODES[name] == operation.error)
                 epoch = operation.extra
+                self.keeps_sequences |= (
+                    isinstance(sent, Request) and sent.api == "INIT_PRODUCER_ID"
+                    and not sent.is_bump and client.producer_epoch >= 0 and error == "NONE"
+                    and not self.is_idempotent
+                )  # fmt: skip
                 client.answer(
                     sent, error, producer_id=PRODUCER_ID if epoch >= 0 and error == "NONE" else -1,
                     producer_epoch=epoch if error == "NONE" else -1,
                     base_offset=epoch if error == "NONE" else -1,
                 )  # fmt: skip
-            case _:
+            case Number.DISCONNECT:
                 client.disconnect(client.outstanding[operation.of])
+            case Number.MISMATCH:
+                client.reject_version(client.outstanding[operation.of])
 
     def events(self) -> Iterator[Operation]:
         """All that may happen next."""
-        client, call = self.client, self.call
+        yield from self._calls()
+        if self.client.accumulator.has_incomplete and not self._is_about_to_learn():
+            yield Operation(RUNS + Number.PASS, said="delivery.timeout.ms passes")
+        for at, sent in enumerate(self.client.outstanding):
+            api = sent.api
+            if self._is_late(sent):
+                continue
+            for error in self._answers(api):
+                if self._is_known(error):
+                    for extra in self._extras(sent):
+                        said = f"{api} is answered {error}"
+                        yield Operation(RUNS + Number.ANSWER, at, _CODES[error], extra, said)
+            yield Operation(RUNS + Number.DISCONNECT, at, said=f"{api}: the connection closes")
+            yield Operation(RUNS + Number.MISMATCH, at, said=f"{api}: its version is unknown")
+
+    def _calls(self) -> Iterator[Operation]:
+        call = self.call
         for number, name in CALLS.items():
-            if number == WAIT:
-                if call is not None and call.is_completed and not call.is_acknowledged:
-                    yield Operation(number, said=name)
+            if number == Number.SEND and (
+                len(self.records) == RECORDS or self._is_about_to_learn()
+            ):
                 continue
-            if number == SEND and len(self.records) == RECORDS:
+            if number == Number.OFFSETS and self.is_older:
                 continue
-            if number != BEGIN:
-                yield Operation(RUNS + number, said=name)
-            yield Operation(number, said=name if number == BEGIN else f"{name}, at once followed")
-        epoch = client.producer_epoch
-        for at, sent in enumerate(client.outstanding):
-            for error in ANSWERS[sent.api]:
-                if (epoch < 0 and error in NOT_WITHOUT_AN_ID) or not self._is_known(error):
-                    continue
-                extra = -1
-                if sent.api == "PRODUCE":
-                    extra = sum(record.is_done for record in self.records)
-                elif sent.api == "INIT_PRODUCER_ID" or (
-                    sent.api == "END_TXN" and client.queue.version == 2
-                ):
-                    extra = epoch + 1
-                yield Operation(
-                    RUNS + ANSWER, at, _CODES[error], extra, f"{sent.api} is answered {error}"
-                )
-            yield Operation(RUNS + DISCONNECT, at, said=f"{sent.api}: the connection closes")
+            if number == Number.ABORT and self._initializes_twice():
+                continue
+            yield Operation(RUNS + number, said=name)
+            yield Operation(number, said=f"{name}, at once followed")
+        yield Operation(Number.BEGIN, said="beginTransaction")
+        if not self._is_about_to_learn():
+            yield Operation(RUNS + Number.SEND_LARGE, said="send of a record that is too large")
+        for number, of in OF_GROUPS.items():
+            if number != Number.MEMBER or self.is_older:
+                yield Operation(RUNS + number, said=f"{CALLS[Number.OFFSETS]} {of}")
+        if call is not None and call.is_completed and not call.is_acknowledged:
+            yield Operation(Number.WAIT, said="wait for the result")
+
+    def _is_about_to_learn(self) -> bool:
+        """Whether initTransactions has its result, and hasn't returned: Kafka's client learns the
+        version of transactions then, the tables' with the answer."""
+        call = self.call
+        is_there = call is not None and call.is_completed and not call.is_acknowledged
+        return is_there and call is not None and call.call == "initTransactions"
+
+    def _initializes_twice(self) -> bool:
+        """Whether an abort would ask for a new epoch, and there is no id yet: Kafka's client then
+        initializes at once, and again after the end."""
+        client = self.client
+        needs_epoch = client.machine.value(client_side_epoch_bump_required)
+        return client.producer_epoch < 0 and bool(needs_epoch)
+
+    def _is_late(self, sent: Request | Produce) -> bool:
+        """Whether a batch has been given up, and its sequences were forgotten since."""
+        if not isinstance(sent, Produce):
+            return False
+        accumulator = self.client.accumulator
+        return accumulator.details(sent.batch).is_untracked or (
+            sent.producer_epoch != self.client.producer_epoch and not self.is_idempotent
+        )
+
+    def _extras(self, sent: Request | Produce) -> tuple[int, ...]:
+        """The epochs, or the offset, that an answer may bring."""
+        epoch = self.client.producer_epoch
+        if sent.api == "PRODUCE":
+            return (sum(record.is_done for record in self.records),)
+        if sent.api == "INIT_PRODUCER_ID" and self.is_idempotent:
+            return epoch + 1, LAST_EPOCH
+        if sent.api == "INIT_PRODUCER_ID" or (
+            sent.api == "END_TXN" and self.client.queue.version == 2
+        ):
+            return (epoch + 1,)
+        return (-1,)
+
+    def _answers(self, api: str) -> tuple[str, ...]:
+        if api != "INIT_PRODUCER_ID" or not self.is_idempotent:
+            return ANSWERS[api]
+        # Kafka's keeps a batch that it gives up there among those in flight
+        accumulator = self.client.accumulator
+        waits_again = any(accumulator.held(at).status == "QUEUED" for at in accumulator.batches)
+        return tuple(
+            each
+            for each in OF_ANY_BROKER
+            if not waits_again or each != "CLUSTER_AUTHORIZATION_FAILED"
+        )
 
     def _is_known(self, error: str) -> bool:
         """Whether the client's release has the error."""
@@ -229,15 +335,18 @@ class _Played:
             error != "TRANSACTION_ABORTABLE" or abortable_error.name in self.client.machine.features
         )
 
-    def numbers(self) -> tuple[int, ...]:
+    def numbers(self) -> tuple[int | None, ...]:
+        """The fields that are compared; None for any number."""
         client, machine, call = self.client, self.client.machine, self.call
         error = machine["last_error"]
+        is_lost = error == "ILLEGAL_STATE"  # Kafka's client may have taken the epoch of the answer
+        has_no_id = self.is_idempotent and client.producer_id < 0  # Kafka's counts epochs without
         failed = call is not None and call.is_completed and call.error is not None
         return (
             _STATES.index(machine["state"]),
             0 if error is None else _CODES[error],
             client.producer_id,
-            client.producer_epoch,
+            None if is_lost or has_no_id else client.producer_epoch,
             len(machine["new_partitions"]),
             len(machine["adding"]),
             len(machine["added"]),
@@ -249,8 +358,8 @@ class _Played:
             int(machine["must_bump"]),
             len(client.queue.waiting),
             len(client.queue.offsets),
-            machine.at("next_sequence", PARTITION),
-            machine.at("last_acked", PARTITION),
+            None if is_lost or self.keeps_sequences else machine.at("next_sequence", PARTITION),
+            None if is_lost or self.keeps_sequences else machine.at("last_acked", PARTITION),
             int(client.accumulator.has_undrained),
             int(client.accumulator.has_incomplete),
             len(client.outstanding),
@@ -264,7 +373,9 @@ class _Played:
         """Requests of one priority wait in Kafka's PriorityQueue in no stated order."""
         apis = [each.api for each in self.client.queue.waiting]
         waiting = Counter("add" if api in ADDS else api for api in apis)
-        return self.client.producer_epoch <= LARGEST_EPOCH and max(waiting.values(), default=0) < 2
+        epoch = self.client.producer_epoch
+        is_small = epoch <= LARGEST_EPOCH or epoch == LAST_EPOCH
+        return is_small and max(waiting.values(), default=0) < 2
 
     def key(self) -> Any:
         """What later events depend on, without the time."""
@@ -354,7 +465,7 @@ class Client(LocalSteps):
 
     name = "client"
     java = "ClientSteps"
-    most = 1_500
+    most = 2_000
     answers = ("raises", "its cause", "requests", *(f"request {n}" for n in range(1, 5)))
     fields = (
         "currentState", "lastError", "producerId", "producerEpoch", "newPartitionsInTransaction",
@@ -375,8 +486,20 @@ class Client(LocalSteps):
         self._rows = {*self.rows()}
 
     def steps(self, most: int | None = None) -> Iterator[LocalStep]:
-        seeds = [_Reached(version, (), self._played(version, ())) for version in self.versions]
-        return breadth_first(seeds, self._steps_of, most, _Reached.is_explored)
+        versions = (*self.versions, OLDER, IDEMPOTENT)
+        for at, version in enumerate(versions):
+            share = None if most is None else most // len(versions) + (at < most % len(versions))
+            seed = _Reached(version, (), self._played(version, ()))
+            yield from breadth_first(
+                [seed], self._steps_of, share, _Reached.is_explored, rows_first=True
+            )
+
+    def path(self, version: int, *events: str) -> Iterator[LocalStep]:
+        """The steps of one path, whose events are called so."""
+        at = _Reached(version, (), self._played(version, ()))
+        for event in events:
+            step, at = next(each for each in self._steps_of(at) if each[0].said == event)
+            yield step
 
     def _steps_of(self, before: _Reached) -> Iterator[tuple[LocalStep, _Reached]]:
         version, path = before.version, before.path
@@ -400,8 +523,8 @@ class Client(LocalSteps):
         event, raised = after.path[-1], played.raised
         error = 0 if raised is None else _CODES[raised.error]
         cause = 0 if raised is None or raised.cause is None else _CODES[raised.cause]
-        if event.number == WAIT:
-            cause = None  # results have names of errors, without causes
+        if event.number == Number.WAIT or (raised is not None and raised.error == "ILLEGAL_STATE"):
+            cause = None  # results have names of errors, without causes; it may be its own cause
         sent = [_APIS[each.api] for each in played.sent[:4]]
         return LocalStep(
             given,

@@ -27,6 +27,7 @@ from epochfence.model.conformance.classes.host import (
     jars_in,
 )
 from epochfence.model.conformance.classes.machines import MACHINES
+from epochfence.model.conformance.classes.machines.client_steps import Client
 from epochfence.model.conformance.classes.machines.group_offsets_steps import GroupOffsets
 from epochfence.model.conformance.classes.steps import LocalStep, LocalSteps
 from epochfence.model.machine import Machine
@@ -88,7 +89,7 @@ def test_each_local_step_occurs_once_and_fits_the_pipe(name: str) -> None:
     assert {row for step in steps for row in step.rows} <= set(machine.rows())
 
 
-@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("name", [each for each in MACHINES if each != Client.name])
 def test_the_way_to_a_state_is_a_shortest_one(name: str) -> None:
     steps = some_steps(2500, name)
     assert steps[0].way() == []
