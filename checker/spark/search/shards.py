@@ -43,6 +43,7 @@ LEAST_FREE = 1 << 28  # bytes of disk below which nothing is cached
 LEAST_SENT = 1 << 11  # states that a sender remembers
 SENT_BY_A_STATE = 32  # of them for each state of a level: what that and some levels before sent
 MOST_FOR_SENT = 1 << 28  # bytes that they take at most
+MOST_FOR_ALL_SENT = 1 / 8  # of a machine's memory, for those of all its shards
 PAGES_A_CANDIDATE = 16  # that a disk reads in one go while it reads those of a candidate
 MOST_OF_PARTS = 1 << 36  # bytes reserved for the contents of a part
 MOST_OF_STATES = 1 << 38  # bytes reserved for whole states
@@ -429,16 +430,18 @@ class ShardSet:
 
     # What was sent ------------------------------------------------------------------------------
 
-    def sent(self, level: int, expanded: int) -> tuple[Region, int]:
+    def sent(self, level: int, expanded: int, here: int = 1) -> tuple[Region, int]:
         """Tables for the candidates that this shard sends, one for each part of the hash, and their
         mask (see `drop_sent_of_all` of `native.worker`): as large as a level asks for in which this
-        shard expands so many states. A larger one takes over the entries of a smaller one.
+        shard expands so many states, one of those `here`. A larger one takes over the entries of a
+        smaller one.
 
         It may hold successors of levels before `level`, as their owners have them by now. It is
         forgotten where an attempt at `level` itself was made, whose blocks may have been lost, and
         where one at any level died (see `keep_sent`), which may have left half a state there.
         """
-        size, largest = LEAST_SENT, MOST_FOR_SENT // self.width
+        share = psutil.virtual_memory().total * MOST_FOR_ALL_SENT / max(1, here)
+        size, largest = LEAST_SENT, min(MOST_FOR_SENT, int(share)) // self.width
         while size < SENT_BY_A_STATE * expanded and 2 * size <= largest:
             size *= 4 if 4 * size <= largest else 2
         if not self.cached:

@@ -261,7 +261,7 @@ class _Sending:
         if self.sent is None:
             level = self.held.last
             expanded = sum(end - start for start, end in self.held.ranges(level))
-            self.sent = self.held.sent(level, expanded)
+            self.sent = self.held.sent(level, expanded, sum(self.here))
         return self.sent
 
     def end(self) -> None:

@@ -100,6 +100,15 @@ def test_a_larger_table_of_what_was_sent_holds_what_was_in_the_smaller_one(worke
     assert sizes == [1 << 11, 1 << 13, 1 << 21]
 
 
+def test_the_tables_of_all_shards_of_a_machine_share_an_eighth_of_its_memory(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards.psutil, "virtual_memory", lambda: SimpleNamespace(total=1 << 30))
+    with shards.ShardSet(worker, "run", 0, 1, 1 << 30) as held:
+        taken = [held.sent(at, 1 << 30, here)[0].size for at, here in ((1, 64), (2, 8))]
+    assert [64 * taken[0] >> 20, 8 * taken[1] >> 20] == [128, 128]
+
+
 def kept(states: Any, table: int, mask: int, *, each: bool = False) -> int:
     """How many states `drop_sent` leaves: with one table or, by the first byte, 256 of them."""
     left = 0
