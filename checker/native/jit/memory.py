@@ -22,6 +22,7 @@ from .functions import Instruction
 
 # without it, a process that holds large regions may be refused a child; Python names it since 3.13
 _NO_RESERVE = 0x4000 if sys.platform == "linux" else 0
+_READ_AHEAD = 1 << 17  # bytes that Linux reads ahead in one go, and of a request for more no others
 
 
 (
@@ -93,6 +94,7 @@ class Region:
     def bring(self, start: int, size: int) -> None:
         """Reads so many bytes of its file into memory in one go, where they aren't there. A disk
         takes far longer for the same pages one by one, as touches ask for them."""
-        if sys.platform == "linux" and size > 0:
-            first = start // mmap.PAGESIZE * mmap.PAGESIZE
-            self._map.madvise(mmap.MADV_WILLNEED, first, start + size - first)
+        if sys.platform == "linux":
+            end = start + size
+            for first in range(start // mmap.PAGESIZE * mmap.PAGESIZE, end, _READ_AHEAD):
+                self._map.madvise(mmap.MADV_WILLNEED, first, min(_READ_AHEAD, end - first))
