@@ -101,6 +101,10 @@ class Guarded(memory.Region):
         if last > first:
             assert _libc.madvise(first, last - first, mmap.MADV_DONTNEED) == 0
 
+    def bring(self, start: int, size: int) -> None:
+        assert start >= 0
+        assert start + size <= self.size
+
 
 def _reserved(size: int) -> int:
     """What a store reserves for a part: its pages, and forbidden ones behind it."""
