@@ -11,7 +11,7 @@ event may come before that, too.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from enum import IntEnum
 from io import BytesIO
 from pickle import Pickler, Unpickler
@@ -243,15 +243,18 @@ class _Played:
                 client.reject_version(client.outstanding[operation.of])
 
     def events(self) -> Iterator[Operation]:
-        """All that may happen next."""
+        """All that may happen next, and is offered."""
+        for event in self._in_range():
+            if not any(is_so(self, event) for is_so, _ in NOT_OFFERED):
+                yield event
+
+    def _in_range(self) -> Iterator[Operation]:
         yield from self._calls()
-        if self.client.accumulator.has_incomplete and not self._is_about_to_learn():
+        if self.client.accumulator.has_incomplete:
             yield Operation(RUNS + Number.PASS, said="delivery.timeout.ms passes")
         for at, sent in enumerate(self.client.outstanding):
             api = sent.api
-            if self._is_late(sent):
-                continue
-            for error in self._answers(api):
+            for error in ANSWERS[api]:
                 if self._is_known(error):
                     for extra in self._extras(sent):
                         said = f"{api} is answered {error}"
@@ -262,47 +265,25 @@ class _Played:
     def _calls(self) -> Iterator[Operation]:
         call = self.call
         for number, name in CALLS.items():
-            if number == Number.SEND and (
-                len(self.records) == RECORDS or self._is_about_to_learn()
-            ):
+            if number == Number.SEND and len(self.records) == RECORDS:
                 continue
             if number == Number.OFFSETS and self.is_older:
-                continue
-            if number == Number.ABORT and self._initializes_twice():
                 continue
             yield Operation(RUNS + number, said=name)
             yield Operation(number, said=f"{name}, at once followed")
         yield Operation(Number.BEGIN, said="beginTransaction")
-        if not self._is_about_to_learn():
-            yield Operation(RUNS + Number.SEND_LARGE, said="send of a record that is too large")
+        yield Operation(RUNS + Number.SEND_LARGE, said="send of a record that is too large")
         for number, of in OF_GROUPS.items():
             if number != Number.MEMBER or self.is_older:
                 yield Operation(RUNS + number, said=f"{CALLS[Number.OFFSETS]} {of}")
         if call is not None and call.is_completed and not call.is_acknowledged:
             yield Operation(Number.WAIT, said="wait for the result")
 
-    def _is_about_to_learn(self) -> bool:
-        """Whether initTransactions has its result, and hasn't returned: Kafka's client learns the
-        version of transactions then, the tables' with the answer."""
-        call = self.call
-        is_there = call is not None and call.is_completed and not call.is_acknowledged
-        return is_there and call is not None and call.call == "initTransactions"
-
-    def _initializes_twice(self) -> bool:
-        """Whether an abort would ask for a new epoch, and there is no id yet: Kafka's client then
-        initializes at once, and again after the end."""
-        client = self.client
-        needs_epoch = client.machine.value(client_side_epoch_bump_required)
-        return client.producer_epoch < 0 and bool(needs_epoch)
-
-    def _is_late(self, sent: Request | Produce) -> bool:
-        """Whether a batch has been given up, and its sequences were forgotten since."""
-        if not isinstance(sent, Produce):
-            return False
-        accumulator = self.client.accumulator
-        return accumulator.details(sent.batch).is_untracked or (
-            sent.producer_epoch != self.client.producer_epoch and not self.is_idempotent
-        )
+    def answered(self, event: Operation) -> Request | Produce | None:
+        """The request that an event answers, or whose connection it closes."""
+        if event.number % RUNS not in (Number.ANSWER, Number.DISCONNECT, Number.MISMATCH):
+            return None
+        return self.client.outstanding[event.of]
 
     def _extras(self, sent: Request | Produce) -> tuple[int, ...]:
         """The epochs, or the offset, that an answer may bring."""
@@ -316,18 +297,6 @@ class _Played:
         ):
             return (epoch + 1,)
         return (-1,)
-
-    def _answers(self, api: str) -> tuple[str, ...]:
-        if api != "INIT_PRODUCER_ID" or not self.is_idempotent:
-            return ANSWERS[api]
-        # Kafka's keeps a batch that it gives up there among those in flight
-        accumulator = self.client.accumulator
-        waits_again = any(accumulator.held(at).status == "QUEUED" for at in accumulator.batches)
-        return tuple(
-            each
-            for each in OF_ANY_BROKER
-            if not waits_again or each != "CLUSTER_AUTHORIZATION_FAILED"
-        )
 
     def _is_known(self, error: str) -> bool:
         """Whether the client's release has the error."""
@@ -370,12 +339,10 @@ class _Played:
         )
 
     def is_explored(self) -> bool:
-        """Requests of one priority wait in Kafka's PriorityQueue in no stated order."""
-        apis = [each.api for each in self.client.queue.waiting]
-        waiting = Counter("add" if api in ADDS else api for api in apis)
+        """Whether its epoch is in range, and any event is offered."""
         epoch = self.client.producer_epoch
         is_small = epoch <= LARGEST_EPOCH or epoch == LAST_EPOCH
-        return is_small and max(waiting.values(), default=0) < 2
+        return is_small and any(True for _ in self.events())
 
     def key(self) -> Any:
         """What later events depend on, without the time."""
@@ -387,6 +354,99 @@ class _Played:
             call is not None and call.is_acknowledged,
         )  # fmt: skip
 
+
+def _has_two_of_a_priority(at: _Played, _: Operation) -> bool:
+    apis = [each.api for each in at.client.queue.waiting]
+    waiting = Counter("add" if api in ADDS else api for api in apis)
+    return max(waiting.values(), default=0) > 1
+
+
+def _would_initialize_twice(at: _Played, event: Operation) -> bool:
+    return (
+        event.number % RUNS == Number.ABORT
+        and at.client.producer_epoch < 0
+        and bool(at.client.machine.value(client_side_epoch_bump_required))
+    )
+
+
+def _fails_before_the_return(at: _Played, event: Operation) -> bool:
+    call = at.call
+    return (
+        event.number % RUNS in (Number.SEND, Number.SEND_LARGE, Number.PASS)
+        and call is not None
+        and call.is_completed
+        and not call.is_acknowledged
+        and call.call == "initTransactions"
+    )
+
+
+def _is_of_an_earlier_epoch(at: _Played, event: Operation) -> bool:
+    sent = at.answered(event)
+    if not isinstance(sent, Produce):
+        return False
+    return at.client.accumulator.details(sent.batch).is_untracked or (
+        sent.producer_epoch != at.client.producer_epoch and not at.is_idempotent
+    )
+
+
+def _fails_before_a_batch_goes_again(at: _Played, event: Operation) -> bool:
+    accumulator = at.client.accumulator
+    return (
+        event.error == _CODES["CLUSTER_AUTHORIZATION_FAILED"]
+        and _is_of_no_coordinator(at, event)
+        and any(accumulator.held(batch).status == "QUEUED" for batch in accumulator.batches)
+    )
+
+
+def _is_of_no_coordinator(at: _Played, event: Operation) -> bool:
+    sent = at.answered(event)
+    return (
+        at.is_idempotent
+        and event.number % RUNS == Number.ANSWER
+        and sent is not None
+        and sent.api == "INIT_PRODUCER_ID"
+    )
+
+
+def _is_of_a_coordinator(at: _Played, event: Operation) -> bool:
+    known = (_CODES[error] for error in OF_ANY_BROKER)
+    return _is_of_no_coordinator(at, event) and event.error not in known
+
+
+NOT_OFFERED: Final[tuple[tuple[Callable[[_Played, Operation], bool], str], ...]] = (
+    (
+        _has_two_of_a_priority,
+        "Any event, where two requests of one priority wait. Kafka's PriorityQueue has no stated "
+        "order for them.",
+    ),
+    (
+        _would_initialize_twice,
+        "An abort without a producer id that needs a new epoch. Kafka's client initializes at "
+        "once, and again after the end.",
+    ),
+    (
+        _fails_before_the_return,
+        "A record or a batch that fails between the answer to InitProducerId and the return of "
+        "initTransactions: Kafka's client learns the version of transactions as the call returns.",
+    ),
+    (
+        _is_of_an_earlier_epoch,
+        "The answer to a batch that was given up before the client got its epoch. Kafka's client "
+        "may have forgotten the partition.",
+    ),
+    (
+        _fails_before_a_batch_goes_again,
+        "CLUSTER_AUTHORIZATION_FAILED for an idempotent client that has a batch to send again. "
+        "Kafka's client keeps that batch among those in flight, and the tables' forgets it.",
+    ),
+    (
+        _is_of_a_coordinator,
+        "A coordinator's errors for the InitProducerId of an idempotent client: any broker answers "
+        "it.",
+    ),
+)
+"""The events in range that aren't offered: whether one is such an event, and why it isn't offered,
+as docs/classes.md says it."""
 
 _OF_THE_TIME: Final = frozenset(("details",))
 

@@ -27,13 +27,13 @@ from epochfence.model.conformance.classes.host import (
     jars_in,
 )
 from epochfence.model.conformance.classes.machines import MACHINES
-from epochfence.model.conformance.classes.machines.client_steps import Client
+from epochfence.model.conformance.classes.machines.client_steps import NOT_OFFERED, Client
 from epochfence.model.conformance.classes.machines.group_offsets_steps import GroupOffsets
 from epochfence.model.conformance.classes.steps import LocalStep, LocalSteps
 from epochfence.model.machine import Machine
 from epochfence.spec.groups import offset_metadata
 from epochfence.spec.groups.state import committed
-from epochfence.tests.cli.test_cli import epochfence
+from epochfence.tests.cli.test_cli import ROOT, epochfence
 
 
 class Faithful:
@@ -109,6 +109,13 @@ def test_rows_that_are_left_out_exist(name: str) -> None:
     releases = ("3.6", "4.4") if MACHINES[name].until is None else ("2.5", "2.8")
     rows = {row for release in releases for row in MACHINES[name](release).rows()}
     assert rows >= set(newest(name).rows_left_out)
+
+
+def test_the_page_says_which_events_of_a_client_are_not_offered() -> None:
+    page = (ROOT / "docs" / "classes.md").read_text(encoding="utf-8")
+    _, found = page.split("These events aren't offered:\n\n* ")
+    listed = found.split("\n\n")[0].split("\n* ")
+    assert [" ".join(each.split()) for each in listed] == [why for _, why in NOT_OFFERED]
 
 
 @pytest.mark.parametrize("place", range(1, 19))
