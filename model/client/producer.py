@@ -36,8 +36,8 @@ from .sender import Sender
 
 NONE = "NONE"
 TABLES = (
-    *calls.TABLES, *requests.TABLES, *failures.TABLES, *sending.REAL_TABLES,
-    *expiry.TABLES, epochs.bumped,
+    *calls.TABLES, calls.aborted_at_close, *requests.TABLES, *failures.TABLES,
+    *sending.REAL_TABLES, *expiry.TABLES, epochs.bumped,
 )  # fmt: skip
 """The steps of the client's machine."""
 _PROTOCOLS = {kind: KAFKA.settling({transactional: kind}) for kind in (True, False)}
@@ -469,12 +469,15 @@ class ProducerClient:
             return False
         if self.outstanding or self._lost:
             return False
-        if not machine.value(manager.aborts_as_it_closes):
+        row = machine.may("abort as it closes")
+        if row is None:
             return False
-        try:
-            self.abort_transaction()
-        except CallFailedError:
+        if row == "force-close":
             self.close(force=True)
+            return True
+        version = self.queue.version
+        machine.handle("abort as it closes")
+        self._call = self._complete_transaction("ABORT", version)
         return True
 
     def _back_off(self) -> bool:

@@ -7,7 +7,7 @@ The sending thread does the rest (`requests`). A system without the queue of req
 
 from __future__ import annotations
 
-from ...language import Bool, Row, Table, event, if_, set_of, size, some
+from ...language import Bool, Row, Table, event, if_, set_of, some
 from ..errors import Errors
 from ..messages import PARTITION, producer
 from ..releases.features import (
@@ -271,6 +271,14 @@ commit = Table(
     response=CallResponse,
     rows=(
         Row(
+            "closed",
+            "The producer is closed",
+            during=close_ends,
+            when=is_closed,
+            reply=RAISES_ILLEGAL_STATE,
+            source="KafkaProducer.throwIfProducerClosed",
+        ),
+        Row(
             "not-transactional",
             "The producer has no transactional id",
             during=~transactional,
@@ -354,6 +362,14 @@ abort = Table(
     on=abort_transaction,
     response=CallResponse,
     rows=(
+        Row(
+            "closed",
+            "The producer is closed",
+            during=close_ends,
+            when=is_closed,
+            reply=RAISES_ILLEGAL_STATE,
+            source="KafkaProducer.throwIfProducerClosed",
+        ),
         Row(
             "not-transactional",
             "The producer has no transactional id",
@@ -652,8 +668,8 @@ close = Table(
 aborted_at_close = Table(
     producer,
     on=abort_at_close,
-    when=is_closed & aborts_as_it_closes & (size(queued) == 0) & ~current.is_set,
-    doc="Whoever drives a client without this queue makes it abort.",
+    when=is_closed & aborts_as_it_closes,
+    doc="It is the last step of the thread: nothing is queued or in flight.",
     rows=(
         Row(
             "force-close",

@@ -131,9 +131,10 @@ PROPERTIES = (
         "ClosedBeginsNothing",
         (transactional & _my(manager.is_closed)).implies(
             ((_state != client.IN_TRANSACTION).implies(_next != client.IN_TRANSACTION))
+            & ((_state != client.COMMITTING).implies(_next != client.COMMITTING))
             & ((_state == client.UNINITIALIZED).implies(_next != client.INITIALIZING))
         ),
-        "A closed client begins no transaction and initializes nothing.",
+        "A closed client begins and commits no transaction, and initializes nothing.",
         "KAFKA-6635, KafkaProducer.throwIfProducerClosed",
         KnownBug(
             "KAFKA-6635: until 2.3 a closed client goes on",

@@ -89,6 +89,12 @@ CALLS = (
     ),
     NotOffered(
         producer,
+        calls.abort_at_close,
+        when=(size(queued) > 0) | current.is_set,
+        because=_ITS_TURN,
+    ),
+    NotOffered(
+        producer,
         requests.send_request,
         when=~((current == some(requests.send_request.request)) & ~request_in_flight),
         because=_ITS_TURN,

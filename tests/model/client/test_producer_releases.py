@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from epochfence.model import Cluster, ProducerClient
-from epochfence.model.client.requests import CallFailedError
+from epochfence.model.client.requests import CallFailedError, Request
 from epochfence.spec.client.add_partitions import partition_step
 from epochfence.spec.errors import Errors
-from epochfence.spec.releases.features import RELEASED
+from epochfence.spec.releases.features import NEWEST, RELEASED
 from epochfence.tests.conformance.client_cases import expire
 from epochfence.tests.model.client.producers import (
     batches,
@@ -383,6 +383,28 @@ def test_what_is_left_of_a_closed_clients_transaction(release: str, told: str | 
         client.answer(sent, base_offset=0)
         assert client.run() == []
         assert client.machine["state"] == "IN_TRANSACTION"
+
+
+@pytest.mark.parametrize("call", ["commit_transaction", "abort_transaction"])
+@pytest.mark.parametrize("release", ["2.2", "2.3", NEWEST])
+def test_a_closed_client_ends_its_transaction_by_itself(release: str, call: str) -> None:
+    """KafkaProducer.throwIfProducerClosed, Sender.run; KAFKA-6635"""
+    client = transactional_of(release)
+    client.send("t-0")
+    client.answer(only(client))  # the partition is in the transaction
+    client.close()
+    if release == "2.2":
+        getattr(client, call)()
+        return
+    assert raised(getattr(client, call)) == ("ILLEGAL_STATE", None)
+    (sent,) = batches(client)
+    client.answer(sent, base_offset=0)
+    end = only(client)
+    assert isinstance(end, Request)
+    assert (end.api, end.fields["result"]) == ("END_TXN", "ABORT")
+    client.answer(end)
+    assert client.run() == []
+    assert client.machine["state"] == "READY"
 
 
 def test_before_2_1_a_batch_expires_only_while_it_waits() -> None:
