@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NoReturn
 
@@ -97,6 +97,24 @@ def on_classes(
     where.heed()
     pieces = _pieces(options)
     found: dict[_Piece, dict[str, Any]] = {}
+    for piece, told in _results(pieces, where, results):
+        if why := told["unavailable"]:
+            fail(f"the executor on {told['host']}: {why}" if where.on_spark else why)
+        print("\n".join(told["lines"]), flush=True)
+        found[piece] = told
+    codes = {told["exit_code"] for told in found.values()}
+    machines = [found[piece]["result"] for piece in pieces]
+    write_json(output, {"release": options.classes, "machines": machines})
+    raise typer.Exit(BROKEN if BROKEN in codes else max(codes))
+
+
+def _results(
+    pieces: list[_Piece], where: EngineOptions, results: Path | None
+) -> Iterator[tuple[_Piece, dict[str, Any]]]:
+    """Each machine's result. A file of results and Spark need the extra `check`."""
+    if results is None and not where.on_spark:
+        yield from ((piece, _compared(piece)) for piece in pieces)
+        return
     with needing("check"):
         from ...checker.many.journal import Journal, JournalError
         from ...checker.many.sweep import code
@@ -108,20 +126,13 @@ def on_classes(
             left = [piece for piece in pieces if known[piece] is None]
             workers = where.workers(None if where.on_spark else 1)
             done = workers.each(_compared, left, "classes") if left else ()
-            before = ((piece, told) for piece, told in known.items() if told is not None)
-            for piece, told in chain(before, ((left[at], told) for at, told in done)):
-                if why := told["unavailable"]:
-                    fail(f"the executor on {told['host']}: {why}" if where.on_spark else why)
-                print("\n".join(told["lines"]), flush=True)
-                found[piece] = told
-                if journal and known[piece] is None and told["exit_code"] != INCONCLUSIVE:
-                    journal.add(piece.key, told)
+            yield from ((piece, told) for piece, told in known.items() if told is not None)
+            for at, told in done:
+                if journal and told.get("exit_code", INCONCLUSIVE) != INCONCLUSIVE:
+                    journal.add(left[at].key, told)
+                yield left[at], told
     except (JournalError, SparkError) as error:
         fail(error)
-    codes = {told["exit_code"] for told in found.values()}
-    machines = [found[piece]["result"] for piece in pieces]
-    write_json(output, {"release": options.classes, "machines": machines})
-    raise typer.Exit(BROKEN if BROKEN in codes else max(codes))
 
 
 def _pieces(options: ClassOptions) -> list[_Piece]:

@@ -6,6 +6,9 @@ import dataclasses
 import json
 import pickle
 import socket
+import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
@@ -13,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from packaging.requirements import Requirement
 
 from epochfence.checker.many.workers import Workers
 from epochfence.cli.oracle import classes as command
@@ -34,6 +38,8 @@ from epochfence.model.machine import Machine
 from epochfence.spec.groups import offset_metadata
 from epochfence.spec.groups.state import committed
 from epochfence.tests.cli.test_cli import ROOT, epochfence
+
+ROOT = Path(__file__).parents[4]
 
 
 class Faithful:
@@ -252,6 +258,35 @@ def test_without_java_or_maven_there_is_one_line(monkeypatch: pytest.MonkeyPatch
     ended = epochfence("conform", "--classes", "4.3", "--bounds", "small")
     assert (ended.code, ended.err.count("\n")) == (2, 1)
     assert "Kafka's jars need Maven (mvn)" in ended.err
+
+
+def test_only_results_and_spark_need_an_extra() -> None:
+    """A JVM and the tables are enough for a comparison."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    names = [Requirement(line).name for line in (*extras["check"], *extras["broker"])]
+    absent = dict.fromkeys("z3" if name == "z3-solver" else name for name in names)
+    program = (
+        f"import sys; sys.modules |= {absent}\n"
+        "from epochfence.cli.oracle import classes\n"
+        "from epochfence.model.conformance.classes import comparison, host, machines\n"
+        "classes._compared = lambda piece: {'unavailable': '', 'lines': [piece.name], "
+        "'result': {}, 'exit_code': 0}\n"
+        "sys.argv = ['epochfence', *'conform --classes 4.3 --machine leader'.split(), *%s]\n"
+        "from epochfence.cli import main; main()"
+    )
+    needs = "is not installed: run pip install 'epochfence[check]'"
+    for options, code, out, said in (
+        ([], 0, "leader\n", ""),
+        (["--results", "/dev/null"], 2, "", needs),
+        (["--engine", "spark"], 2, "", needs),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", program % options], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stdout) == (code, out)
+        assert said in done.stderr
+        assert done.stderr.count("\n") == len(said[:1])
 
 
 def test_each_machine_of_each_release_is_compared_once(
