@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from epochfence.model.conformance.classes.comparison import compare
 from epochfence.model.conformance.classes.host import Host, jars_of
 from epochfence.model.conformance.classes.machines import MACHINES, has
 from epochfence.model.conformance.classes.machines.client_steps import Client
+from epochfence.model.conformance.classes.machines.controller_steps import Controller
 from epochfence.model.conformance.classes.machines.group_offsets_steps import GroupOffsets
 from epochfence.model.conformance.classes.machines.leader_steps import Leader
 from epochfence.model.conformance.classes.machines.zookeeper_id_steps import BROKER, ZooKeeperIds
@@ -16,13 +19,19 @@ from epochfence.model.conformance.kafka.broker import Broker
 from epochfence.model.machine import Machine
 from epochfence.spec.leader.tables import DRIVEN
 from epochfence.spec.producer_ids import zookeeper
+from epochfence.spec.producer_ids.controller import (
+    allocated,
+    deferred,
+    failed_over,
+    records_committed,
+)
 from epochfence.spec.systems.reductions.leader import LEADER_ALONE
 
 STATES = {
     "coordinator": 12,
     "leader": 20,
     "producer-ids": 50,
-    "controller": 8,
+    "controller": 20,
     "zookeeper-ids": 9,
     "group-offsets": 40,
     "client": 60,
@@ -73,6 +82,22 @@ def test_a_leader_that_answers_as_before_is_noticed(feature: str, broker: Broker
     with Host(machine.java, jars_of(broker.version)) as host:
         result = compare(machine, machine.steps(STATES["leader"]), host)
     assert any("error" in place for found in result.disagreements for place in found.places)
+
+
+@pytest.mark.releases("3.6", "4.4")
+def test_a_controller_that_keeps_lost_records_is_noticed(broker: Broker) -> None:
+    """QuorumController goes back to the last stable offset as it renounces."""
+    row = next(row for row in failed_over.rows if row.id == "records-lost")
+    kept = replace(row, set={deferred: row.set[deferred]})
+    rows = tuple(kept if each is row else each for each in failed_over.rows)
+    tables = Machine(
+        (allocated, records_committed, replace(failed_over, rows=rows)), protocol="4.4"
+    )
+    machine = Controller(broker.release, tables)
+    with Host(machine.java, jars_of(broker.version)) as host:
+        result = compare(machine, machine.steps(STATES["controller"]), host)
+    assert {found.step.rows for found in result.disagreements} == {(("fail over", "records-lost"),)}
+    assert "nextProducerBlock" in result.disagreements[0].places[0]
 
 
 @pytest.mark.releases("4.4")

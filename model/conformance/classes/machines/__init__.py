@@ -7,30 +7,25 @@ from typing import Final
 
 from ..versions import VERSIONS
 from .client_steps import Client
+from .controller_steps import Controller
 from .coordinator_steps import Coordinator
 from .group_offsets_steps import GroupOffsets
 from .leader_steps import Leader
-from .producer_id_steps import ControlManager, ProducerIds
+from .producer_id_steps import ProducerIds
 from .zookeeper_id_steps import ZooKeeperIds
 
 MACHINES: Final[
     Mapping[
         str,
         type[
-            Coordinator
-            | Leader
-            | ProducerIds
-            | ControlManager
-            | ZooKeeperIds
-            | GroupOffsets
-            | Client
+            Coordinator | Leader | ProducerIds | Controller | ZooKeeperIds | GroupOffsets | Client
         ],
     ]
 ] = {
     Coordinator.name: Coordinator,
     Leader.name: Leader,
     ProducerIds.name: ProducerIds,
-    ControlManager.name: ControlManager,
+    Controller.name: Controller,
     ZooKeeperIds.name: ZooKeeperIds,
     GroupOffsets.name: GroupOffsets,
     Client.name: Client,

@@ -1,8 +1,7 @@
-"""The local steps of producer ids, as Kafka's RPCProducerIdManager and ProducerIdControlManager
-take them.
+"""The local steps of producer ids, as Kafka's RPCProducerIdManager takes them.
 
 A broker's manager has one thread. A step is a call to its end, an answer of the controller, the
-loss of its connection, or the channel's timeout. The controller knows one broker, or none.
+loss of its connection, or the channel's timeout.
 
 Reductions: a block below the last `MARGIN` ids starts at `FIRST`; a deadline is past, or
 retry.backoff.ms away.
@@ -38,17 +37,10 @@ _CALL: Final = (
 MANAGER_ALONE: Final = {
     "brokerEpochSupplier": "the request that has its number isn't compared",
 }
-CONTROLLER_ALONE: Final = {"brokerEpoch": "nobody reads it"}
-"""Fields of Kafka's classes alone, with the reason."""
+"""Fields of Kafka's class alone, with the reason."""
 MANAGER_ROWS_LEFT_OUT: Final = {
     ("AllocateProducerIdsResponse", "closed-connection"): "NetworkClient's",
     ("register again", "new-epoch"): "BrokerLifecycleManager's",
-}
-CONTROLLER_ROWS_LEFT_OUT: Final = {
-    ("AllocateProducerIds", "not-controller"): "QuorumController's",
-    ("commit", "answer"): "QuorumController's",
-    ("fail over", "records-kept"): "QuorumController's",
-    ("fail over", "records-lost"): "QuorumController's",
 }
 """Rows that don't run, with the reason."""
 
@@ -211,39 +203,3 @@ def _canonical(at: Manager) -> Manager:
         far = min(at.prefetched_first + by, 2 * FIRST)
         at = at._replace(prefetched_first=far)
     return at
-
-
-class ControlManager(LocalSteps):
-    """The local steps of the controller's ProducerIdControlManager at one release."""
-
-    name = "controller"
-    java = "ControllerSteps"
-    answers = ("error", "records", "first id", "size")
-    fields = ("nextProducerBlock",)
-    of_the_class_alone = CONTROLLER_ALONE
-    rows_left_out = CONTROLLER_ROWS_LEFT_OUT
-
-    def __init__(self, protocol: str, machine: Machine | None = None) -> None:
-        super().__init__(machine or Machine(controller.TABLES, protocol=protocol))
-
-    def steps(self, most: int | None = None) -> Iterator[LocalStep]:
-        name = controller.AllocateProducerIds.name
-        blocks = (0, 1000, 7000, LARGEST - 2000, LARGEST - 1001, LARGEST - 1000, LARGEST - 999)
-        for next_block in (*blocks, LARGEST)[:most]:
-            for registered in (-1, 0, 1, 5):
-                for epoch in (-1, 0, 1, 4, 5, 6):
-                    machine = self.blank.copy()
-                    machine.put(
-                        registered={BROKER: registered}, next_block=next_block, committed=next_block
-                    )
-                    outcome = machine.handle(name, broker=BROKER, connection=0, broker_epoch=epoch)
-                    error, first = 0, next_block
-                    if outcome.reply is not None:
-                        error, first = _CODES[outcome.reply.error], -1
-                    yield LocalStep(
-                        (epoch, registered, next_block),
-                        (error, int(not error), first, 0 if error else 1000),
-                        (machine["next_block"],),
-                        ((name, outcome.row),),
-                        f"{name}(epoch={epoch}, registered={registered}, next={next_block})",
-                    )

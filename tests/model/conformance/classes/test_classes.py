@@ -39,8 +39,6 @@ from epochfence.spec.groups import offset_metadata
 from epochfence.spec.groups.state import committed
 from epochfence.tests.cli.test_cli import ROOT, epochfence
 
-ROOT = Path(__file__).parents[4]
-
 
 class Faithful:
     """In the place of a JVM: a class that does as the tables say, but for `other` results."""
