@@ -68,6 +68,8 @@ class Sends:
     def send(self, record: Record, now_ms: int) -> Record:
         """KafkaProducer.doSend. Raises CallFailedError for an exception that is no ApiException;
         other errors are the record's, as those of a record that waits are."""
+        if self.machine["is_closed"]:
+            self._add(record.partition)  # raises, whatever the record
         waiting = Waiting(record, now_ms, now_ms)
         if topic_of(record.partition) in self.unknown_topics:
             return self._waits(waiting, "metadata", now_ms)

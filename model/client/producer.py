@@ -23,7 +23,7 @@ from ...spec.client import sender as sending
 from ...spec.client import transaction_manager as manager
 from ...spec.client.metrics import TIMES
 from ...spec.errors import Errors
-from ...spec.releases.features import KAFKA, transactional
+from ...spec.releases.features import KAFKA, close_ends, transactional
 from ...spec.systems.reductions.client import CLIENT_ALONE
 from ..engine.errors import NotNowError, text, whole
 from ..engine.machine import Machine
@@ -118,6 +118,7 @@ class ProducerClient:
         self.unauthorized_topics: list[Any] = []
         self._lost: list[Request | Produce] = []
         self._is_stopped = False
+        self._shuts_down = False
         self._call = CallResult()
         self._sent: list[Request | Produce] = []
         self.now_ms = now_ms
@@ -257,7 +258,8 @@ class ProducerClient:
             for request in self.queue.waiting:
                 request.result.complete("KAFKA_EXCEPTION")
                 self.fail("KAFKA_EXCEPTION", is_fatal=True)
-            self._call.complete(None if self._call.is_completed else "KAFKA_EXCEPTION")
+            if self.machine["pending_call"] is not None:  # TransactionManager.close
+                self._call.complete("KAFKA_EXCEPTION")
             self.sender.drop("KAFKA_EXCEPTION", undrained_only=False)
 
     def fail(self, error: str, *, is_fatal: bool) -> None:
@@ -359,11 +361,25 @@ class ProducerClient:
     def run(self) -> list[Request | Produce]:
         """Works until every further step needs an answer. Returns the requests that it sent."""
         self._sent = []
-        while not self._is_stopped:
-            if not (self._iterate() or self._shut_down() or self._back_off()):
+        while not self._stops():
+            if not (self._shut_down() or self._iterate() or self._back_off()):
                 break
         self.sends.settle()
         return self._sent
+
+    def _stops(self) -> bool:
+        """Whether the loop is over: that of a closed client is as soon as nothing is to be sent or
+        answered and no transaction is open. Requests that wait then are never sent.
+
+        Sender.run
+        """
+        self._is_stopped |= self.machine["is_closed"] and not (
+            self.outstanding
+            or self._lost
+            or self.accumulator.has_undrained
+            or self.machine.value(close_ends & manager.has_ongoing_transaction)
+        )
+        return self._is_stopped
 
     def _iterate(self) -> bool:
         """One round of the loop; whether anything came of it."""
@@ -460,19 +476,20 @@ class ProducerClient:
         return any(isinstance(sent, Produce) and sent.batch == batch for sent in in_flight)
 
     def _shut_down(self) -> bool:
-        """The last step of a closed client when all is sent: it aborts an open transaction.
+        """Before a round of a closed client that has sent everything: it aborts an open
+        transaction.
 
         Sender.run
         """
         machine = self.machine
-        if not machine["is_closed"] or self.accumulator.has_undrained:
-            return False
-        if self.outstanding or self._lost:
-            return False
-        row = machine.may("abort as it closes")
+        self._shuts_down |= machine["is_closed"] and not (
+            self.accumulator.has_undrained or self.outstanding or self._lost or self.queue.waiting
+        )
+        row = machine.may("abort as it closes") if self._shuts_down else None
         if row is None:
             return False
         if row == "force-close":
+            self._iterate()
             self.close(force=True)
             return True
         version = self.queue.version

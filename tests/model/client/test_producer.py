@@ -268,7 +268,38 @@ def test_closed_with_a_call_that_nobody_waited_for_it_stops() -> None:
     client.answer(only(client), "TRANSACTION_ABORTABLE")
     client.close()
     assert client.run() == []
-    assert call.error == "TRANSACTION_ABORTABLE"
+    assert call.error == "KAFKA_EXCEPTION"  # TransactionManager.close, which knows no earlier error
+
+
+def test_a_closed_client_sends_none_of_the_requests_that_wait() -> None:
+    """Sender.run: no batch is undrained, nothing is in flight, and no transaction is open."""
+    client = ProducerClient("orders")
+    call = client.init_transactions()
+    client.close()
+    assert client.run() == []
+    assert (client.machine["state"], call.is_completed) == ("INITIALIZING", False)
+
+
+def test_a_closed_client_aborts_before_it_looks_at_its_state() -> None:
+    """Sender.run calls beginAbort before runOnce, which would leave the error behind it."""
+    client = ProducerClient("orders")
+    call = client.init_transactions()
+    client.answer(only(client))
+    client.run()
+    client.close()
+    client.answer(client.outstanding[0], "TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
+    assert client.run() == []
+    assert call.error == "KAFKA_EXCEPTION"
+
+
+def test_a_closed_client_takes_no_record_whatever_its_size() -> None:
+    """KafkaProducer.doSend asks first whether the client is closed."""
+    client = ProducerClient()
+    client.close()
+    for size in (1, 2_000_000):
+        with pytest.raises(CallFailedError, match="ILLEGAL_STATE"):
+            client.send("t-0", size)
+    assert client.machine["last_error"] is None
 
 
 def test_a_batch_that_expires_as_it_is_sent_is_answered_in_vain() -> None:

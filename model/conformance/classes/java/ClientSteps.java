@@ -13,6 +13,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import net.bytebuddy.ByteBuddy;
@@ -71,7 +72,7 @@ final class ClientSteps implements Host.Steps {
     private static final int LENGTH = 0, VERSION = 1, PATH = 2;
     private static final int INIT = 1, BEGIN = 2, SEND = 3, COMMIT = 4, ABORT = 5, OFFSETS = 6,
         WAIT = 7, SEND_LARGE = 8, ANSWER = 9, DISCONNECT = 10, MISMATCH = 11, PASS = 12,
-        NO_GROUP = 13, NO_MEMBER = 14, MEMBER = 15;
+        NO_GROUP = 13, NO_MEMBER = 14, MEMBER = 15, CLOSE = 16;
     /** In the place of a version: older brokers, and a client without transactional id. */
     private static final int OLDER = 10, IDEMPOTENT = 20, OLDER_VERSION = 2, PASSED_MS = 121_000;
     private static final Set<ApiKeys> OLDER_APIS =
@@ -81,7 +82,8 @@ final class ClientSteps implements Host.Steps {
     private static final int RUNS = 100;
     // A result: how it ended, the answer, and the client after it.
     private static final int ENDED = 0, RAISED = 1, CAUSE = 2, SENT = 3, AFTER = 8;
-    private static final int THREW = 1, MOST_SENT = 4, MOST_ROUNDS = 30, MOST_WAIT_MS = 2_000;
+    private static final int THREW = 1, MOST_SENT = 4, MOST_ROUNDS = 30, MOST_WAIT_MS = 2_000,
+        QUIET_ROUNDS = 3;
     private static final String INTERNALS = "org.apache.kafka.clients.producer.internals.",
         TOPIC = "t", ID = "orders", GROUP = "group";
     private static final TopicPartition PARTITION = new TopicPartition(TOPIC, 0);
@@ -99,7 +101,9 @@ final class ClientSteps implements Host.Steps {
         ACCUMULATOR = Kafka.type(INTERNALS + "RecordAccumulator");
 
     private static final Class<?> DRIVEN = driven();
-    private static final Method CHECKS_GROUP = checksGroup();
+    private static final Method
+        CHECKS_GROUP = ofProducer("throwIfInvalidGroupMetadata", ConsumerGroupMetadata.class),
+        CHECKS_CLOSED = ofProducer("throwIfProducerClosed");
     private static final Map<String, Field> FIELDS = new HashMap<>();
     private static final Map<Integer, Object> VERSIONS = new HashMap<>();
 
@@ -116,12 +120,16 @@ final class ClientSteps implements Host.Steps {
     public void take(long[] step, long[] result) {
         Client client = new Client((int) step[VERSION]);
         int last = (int) step[LENGTH] - 1;
-        for (int number = 0; number <= last; number++) {
-            Arrays.fill(result, 0);
-            client.sent.clear();
-            client.take(Operation.of(step[PATH + number]), result);
+        try {
+            for (int number = 0; number <= last; number++) {
+                Arrays.fill(result, 0);
+                client.sent.clear();
+                client.take(Operation.of(step[PATH + number]), result);
+            }
+            client.write(result);
+        } finally {
+            client.leave();
         }
-        client.write(result);
     }
 
     private record Operation(int number, int request, short error, short extra) {
@@ -145,14 +153,13 @@ final class ClientSteps implements Host.Steps {
         throw new IllegalStateException("TransactionManager has no " + List.of(names));
     }
 
-    private static Method checksGroup() {
+    private static Method ofProducer(String name, Class<?>... types) {
         try {
-            Method found = KafkaProducer.class.getDeclaredMethod(
-                "throwIfInvalidGroupMetadata", ConsumerGroupMetadata.class);
+            Method found = KafkaProducer.class.getDeclaredMethod(name, types);
             found.setAccessible(true);
             return found;
         } catch (NoSuchMethodException e) {
-            throw new IllegalStateException("KafkaProducer has no throwIfInvalidGroupMetadata");
+            throw new IllegalStateException("KafkaProducer has no " + name);
         }
     }
 
@@ -234,7 +241,10 @@ final class ClientSteps implements Host.Steps {
         private final Metrics metrics = new Metrics();
         private final Time time = new Clock();
         private long now = 0, delay = Long.MAX_VALUE;
-        private int correlation = 0;
+        private int correlation = 0, quiet = 0, rounds = 0, sentBefore = 0;
+        private long began = 0;
+        /** The sender's thread, once the client is closed. */
+        private Shutdown shutdown;
         private Object call;
         /** Whether that is of initTransactions, which learns the version of transactions at its end. */
         private boolean initializes;
@@ -333,11 +343,18 @@ final class ClientSteps implements Host.Steps {
                     List<Runnable> due = List.copyOf(refused);
                     refused.clear();
                     due.forEach(Runnable::run);
+                    // it is called once more in a round that sends a request
+                    if (shutdown != null && due.isEmpty() && rests(QUIET_ROUNDS + 1)) {
+                        shutdown.rest();
+                    }
                     return List.of();
                 }
                 case "leastLoadedNode" -> {
                     Class<?> type = method.getReturnType();
                     return type == Node.class ? node : Kafka.make(type, node, true);
+                }
+                case "inFlightRequestCount" -> {
+                    return waiting.size();
                 }
                 case "isReady", "ready", "hasReadyNodes", "active" -> {
                     return true;
@@ -375,10 +392,15 @@ final class ClientSteps implements Host.Steps {
 
         /** The sender works until every further round needs an answer. */
         private void run() {
-            int quiet = 0;
-            for (int round = 0; round < MOST_ROUNDS && quiet < 3; round++) {
-                int before = sent.size();
-                long began = now;
+            quiet = 0;
+            rounds = 0;
+            sentBefore = sent.size();
+            began = now;
+            if (shutdown != null) {
+                shutdown.goOn();
+                return;
+            }
+            do {
                 try {
                     Kafka.call(sender, "runOnce");
                 } catch (RuntimeException e) { // as Sender.run, which only logs it
@@ -386,16 +408,74 @@ final class ClientSteps implements Host.Steps {
                         e.printStackTrace();
                     }
                 }
-                quiet = before == sent.size() && began == now ? quiet + 1 : 0;
-                boolean isUndrained = (boolean) Kafka.call(accumulator, "hasUndrained");
-                if (quiet == 3 && isUndrained && delay > 0 && delay < MOST_WAIT_MS
-                        && !(boolean) Kafka.call(manager, "hasInFlightRequest")
-                        && !(boolean) Kafka.call(manager, "hasFatalError")) {
-                    now += delay;
-                    quiet = 0;
-                }
+            } while (!rests(QUIET_ROUNDS));
+        }
+
+        /** Whether nothing came of so many rounds. Before that, time goes on where it brings more. */
+        private boolean rests(int most) {
+            quiet = sentBefore == sent.size() && began == now ? quiet + 1 : 0;
+            boolean isUndrained = (boolean) Kafka.call(accumulator, "hasUndrained");
+            if (quiet == most && isUndrained && delay > 0 && delay < MOST_WAIT_MS
+                    && !(boolean) Kafka.call(manager, "hasInFlightRequest")
+                    && !(boolean) Kafka.call(manager, "hasFatalError")) {
+                now += delay;
+                quiet = 0;
+            }
+            sentBefore = sent.size();
+            began = now;
+            rounds++;
+            return quiet >= most || rounds >= MOST_ROUNDS;
+        }
+
+        private void leave() {
+            if (shutdown != null) {
+                shutdown.leave();
             }
         }
+
+        /** Sender.run of a closed client: it works while the host's thread waits, and rests then. */
+        private final class Shutdown extends Thread {
+            private final Semaphore turn = new Semaphore(0), rest = new Semaphore(0);
+            private boolean isOver, isLeft;
+
+            @Override
+            public void run() {
+                turn.acquireUninterruptibly();
+                try {
+                    if (!isLeft) {
+                        ((Runnable) sender).run();
+                    }
+                } catch (Left e) {
+                    // no step needs it any more
+                } finally {
+                    isOver = true;
+                    rest.release();
+                }
+            }
+
+            private void goOn() {
+                if (!isOver) {
+                    turn.release();
+                    rest.acquireUninterruptibly();
+                }
+            }
+
+            private void rest() {
+                rest.release();
+                turn.acquireUninterruptibly();
+                if (isLeft) {
+                    throw new Left();
+                }
+            }
+
+            private void leave() {
+                isLeft = true;
+                goOn();
+            }
+        }
+
+        /** Sender.run catches each Exception. */
+        private static final class Left extends Error {}
 
         private void answer(ClientRequest request, AbstractResponse body,
                 UnsupportedVersionException mismatch) {
@@ -506,14 +586,24 @@ final class ClientSteps implements Host.Steps {
         private void call(Operation operation) {
             switch (operation.number % RUNS) {
                 case INIT -> {
+                    check(CHECKS_CLOSED);
                     call = initialized();
                     initializes = true;
                 }
-                case BEGIN -> Kafka.call(manager, "beginTransaction");
+                case BEGIN -> {
+                    check(CHECKS_CLOSED);
+                    Kafka.call(manager, "beginTransaction");
+                }
                 case SEND -> records.add(send(SMALL));
                 case SEND_LARGE -> send(LARGE);
-                case COMMIT -> called(Kafka.call(manager, "beginCommit"));
-                case ABORT -> called(Kafka.call(manager, "beginAbort"));
+                case COMMIT -> {
+                    check(CHECKS_CLOSED);
+                    called(Kafka.call(manager, "beginCommit"));
+                }
+                case ABORT -> {
+                    check(CHECKS_CLOSED);
+                    called(Kafka.call(manager, "beginAbort"));
+                }
                 case OFFSETS -> offsets(new ConsumerGroupMetadata(GROUP));
                 case NO_GROUP -> offsets(null);
                 case NO_MEMBER ->
@@ -527,6 +617,11 @@ final class ClientSteps implements Host.Steps {
                     }
                 }
                 case PASS -> now += PASSED_MS;
+                case CLOSE -> {
+                    ((KafkaProducer<?, ?>) producer).close(); // it has no thread to wait for
+                    shutdown = new Shutdown();
+                    shutdown.start();
+                }
                 case ANSWER -> {
                     ClientRequest request = waiting.get(operation.request);
                     AbstractResponse body = response(request, operation.error, operation.extra);
@@ -546,15 +641,20 @@ final class ClientSteps implements Host.Steps {
                 new ProducerRecord<>(TOPIC, 0, null, value));
         }
 
-        /** KafkaProducer's own method waits for the result. */
-        private void offsets(ConsumerGroupMetadata group) {
+        /** A check that KafkaProducer's own call makes; that call waits for the result. */
+        private void check(Method method, Object... given) {
             try {
-                CHECKS_GROUP.invoke(producer, group);
+                method.invoke(producer, given);
             } catch (InvocationTargetException e) {
                 throw (RuntimeException) e.getCause();
             } catch (IllegalAccessException e) {
                 throw new IllegalStateException(e);
             }
+        }
+
+        private void offsets(ConsumerGroupMetadata group) {
+            check(CHECKS_GROUP, group);
+            check(CHECKS_CLOSED);
             called(Kafka.call(manager, "sendOffsetsToTransaction",
                 Map.of(PARTITION, new OffsetAndMetadata(5)), group));
         }

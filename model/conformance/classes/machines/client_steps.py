@@ -29,6 +29,7 @@ from ....engine.machine import noted
 from ....engine.values import Sparse
 from ....machine import Machine
 from ..steps import LocalStep, LocalSteps, breadth_first
+from ..versions import VERSIONS
 
 LONGEST: Final = 30
 """Operations of a path, with the step."""
@@ -45,6 +46,9 @@ OLDER, IDEMPOTENT = 10, 20
 """Instead of a transaction version: brokers that know version 2 of InitProducerId and of
 TxnOffsetCommit, and a client without transactional id."""
 OLDER_VERSION: Final = 2
+RELEASES: Final = tuple(VERSIONS)
+GIVES_UP_CLOSING: Final = "3.7"
+"""The first release whose closed client gives up where it can't begin to abort (Sender.run)."""
 LAST_EPOCH: Final = 32_767
 
 
@@ -66,6 +70,7 @@ class Number(IntEnum):
     NO_GROUP = 13
     NO_MEMBER = 14
     MEMBER = 15
+    CLOSE = 16
 
 
 CALLS: Final = {
@@ -135,13 +140,7 @@ OF_ANY_BROKER: Final = (
 
 ADDS: Final = ("ADD_PARTITIONS_TO_TXN", "ADD_OFFSETS_TO_TXN", "TXN_OFFSET_COMMIT")
 """Requests of one priority (TransactionManager.Priority)."""
-_CLOSED: Final = "the client isn't closed"
 ROWS_LEFT_OUT: Final = {
-    ("beginTransaction", "closed"): _CLOSED,
-    ("initTransactions", "closed"): _CLOSED,
-    ("send", "closed"): _CLOSED,
-    ("sendOffsetsToTransaction", "closed"): _CLOSED,
-    ("close", "close"): _CLOSED,
     ("send request", "not-connected"): "each broker can be reached",
     ("error", "abortable"): "tests alone have it",
     ("error", "fatal"): "tests alone have it",
@@ -171,6 +170,7 @@ class _Played:
 
     def __init__(self, protocol: str, version: int) -> None:
         self.is_idempotent, self.is_older = version == IDEMPOTENT, version == OLDER
+        self.gives_up_closing = RELEASES.index(protocol) >= RELEASES.index(GIVES_UP_CLOSING)
         of_brokers: dict[str, int] = {}
         if self.is_older:
             of_brokers = dict.fromkeys(
@@ -223,6 +223,8 @@ class _Played:
                 client.wait(self.call)
             case Number.PASS:
                 client.now_ms += PASSED_MS
+            case Number.CLOSE:
+                client.close()
             case Number.ANSWER:
                 sent = client.outstanding[operation.of]
                 error = next(name for name in ANSWERS[sent.api] if _CODES[name] == operation.error)
@@ -276,6 +278,8 @@ class _Played:
         for number, of in OF_GROUPS.items():
             if number != Number.MEMBER or self.is_older:
                 yield Operation(RUNS + number, said=f"{CALLS[Number.OFFSETS]} {of}")
+        if not self.client.machine["is_closed"]:
+            yield Operation(RUNS + Number.CLOSE, said="close")
         if call is not None and call.is_completed and not call.is_acknowledged:
             yield Operation(Number.WAIT, said="wait for the result")
 
@@ -324,7 +328,7 @@ class _Played:
             int(machine["request_in_flight"]),
             int(machine["transaction_coordinator"]),
             int(machine["group_coordinator"]),
-            int(machine["must_bump"]),
+            int(machine["must_bump"] or bool(machine["bump_for"])),
             len(client.queue.waiting),
             len(client.queue.offsets),
             None if is_lost or self.keeps_sequences else machine.at("next_sequence", PARTITION),
@@ -363,9 +367,19 @@ def _has_two_of_a_priority(at: _Played, _: Operation) -> bool:
 
 def _would_initialize_twice(at: _Played, event: Operation) -> bool:
     return (
-        event.number % RUNS == Number.ABORT
+        event.number % RUNS in (Number.ABORT, Number.CLOSE)
         and at.client.producer_epoch < 0
         and bool(at.client.machine.value(client_side_epoch_bump_required))
+    )
+
+
+def _goes_round(at: _Played, event: Operation) -> bool:
+    machine = at.client.machine
+    return (
+        event.number % RUNS == Number.CLOSE
+        and not at.gives_up_closing
+        and machine["pending_call"] is not None
+        and not machine["call_acknowledged"]
     )
 
 
@@ -423,6 +437,11 @@ NOT_OFFERED: Final[tuple[tuple[Callable[[_Played, Operation], bool], str], ...]]
         _would_initialize_twice,
         "An abort without a producer id that needs a new epoch. Kafka's client initializes at "
         "once, and again after the end.",
+    ),
+    (
+        _goes_round,
+        "Before 3.7, close while nobody has taken the result of the last call. If Kafka's client "
+        "can't abort then, its sender goes round until somebody takes it; the tables' gives up.",
     ),
     (
         _fails_before_the_return,
