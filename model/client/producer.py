@@ -412,6 +412,9 @@ class ProducerClient:
             self._goes_on = True
             return
         self._bump()
+        if machine["state"] == "FATAL_ERROR":  # it raises
+            self._goes_on = True
+            return
         if not self._send_request():
             self._send_batches()
 

@@ -93,13 +93,16 @@ def breadth_first(
     is_explored: Callable[[State], bool] = lambda _: True,
     *,
     rows_first: bool = False,
+    ways_to_seeds: Mapping[State, Way | None] | None = None,
 ) -> Iterator[LocalStep]:
     """The local steps of all states that come from the seeds and are explored, with the paths to
     them. `steps_of` has a state's steps, each with the canonical state after it. At most `most`
     states are explored; with `rows_first` those come next to which a row led that no step took
-    before, and paths aren't the shortest ones."""
+    before, and paths aren't the shortest ones. `ways_to_seeds` has those seeds that come from
+    others."""
     known = set[tuple[str, str]]()
     ways: dict[State, Way | None] = dict.fromkeys(seeds)
+    ways.update(ways_to_seeds or {})
     frontier = deque(ways)
     explored = 0
     while frontier and (most is None or explored < most):

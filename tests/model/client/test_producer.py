@@ -292,6 +292,15 @@ def test_a_closed_client_aborts_before_it_looks_at_its_state() -> None:
     assert call.error == "KAFKA_EXCEPTION"
 
 
+def test_a_client_that_fails_for_want_of_an_id_gives_its_records_up() -> None:
+    """TransactionManager.bumpIdempotentEpochAndResetIdIfNeeded raises, and the next round drops."""
+    client = ProducerClient()
+    record = client.send("t-0")
+    client.answer(only(client), "TRANSACTION_ABORTABLE")
+    assert client.run() == []
+    assert (client.machine["state"], record.error) == ("FATAL_ERROR", "ILLEGAL_STATE")
+
+
 def test_a_closed_client_takes_no_record_whatever_its_size() -> None:
     """KafkaProducer.doSend asks first whether the client is closed."""
     client = ProducerClient()

@@ -96,6 +96,7 @@ final class ClientSteps implements Host.Steps {
         "IllegalStateException", -101, "IllegalArgumentException", -102, "KafkaException", -103,
         "TimeoutException", -104, "TransactionAbortedException", -105, "CommitFailedException", -106,
         "AuthenticationException", -107, "RuntimeException", -108, "BufferExhaustedException", -109);
+    private static final short UNKNOWN_ID = Errors.UNKNOWN_PRODUCER_ID.code();
     private static final Class<?> MANAGER = Kafka.type(INTERNALS + "TransactionManager"),
         SENDER = Kafka.type(INTERNALS + "Sender"),
         ACCUMULATOR = Kafka.type(INTERNALS + "RecordAccumulator");
@@ -531,7 +532,7 @@ final class ClientSteps implements Host.Steps {
                 case PRODUCE -> {
                     var partition = new ProduceResponseData.PartitionProduceResponse().setIndex(0)
                         .setErrorCode(error).setBaseOffset(error == 0 ? extra : -1)
-                        .setLogStartOffset(-1);
+                        .setLogStartOffset(error == UNKNOWN_ID ? extra : -1);
                     var topic = new ProduceResponseData.TopicProduceResponse().setName(TOPIC)
                         .setPartitionResponses(List.of(partition));
                     if (Kafka.has(topic, "setTopicId")) {

@@ -28,12 +28,14 @@ from ....engine.machine import Machine as AnyMachine
 from ....engine.machine import noted
 from ....engine.values import Sparse
 from ....machine import Machine
-from ..steps import LocalStep, LocalSteps, breadth_first
+from ..steps import LocalStep, LocalSteps, Way, breadth_first
 from ..versions import VERSIONS
 
 LONGEST: Final = 30
 """Operations of a path, with the step."""
-RECORDS: Final = 2
+RECORDS: Final = 3
+IN_FLIGHT: Final = 2
+"""Records of them that have no result yet."""
 LARGEST_EPOCH: Final = 2
 BACKOFF_MS: Final = 100
 PRODUCER_ID: Final = 7
@@ -50,6 +52,8 @@ RELEASES: Final = tuple(VERSIONS)
 GIVES_UP_CLOSING: Final = "3.7"
 """The first release whose closed client gives up where it can't begin to abort (Sender.run)."""
 LAST_EPOCH: Final = 32_767
+LOG_START: Final = 100
+"""A log's start beyond all of a client's batches."""
 
 
 class Number(IntEnum):
@@ -134,14 +138,25 @@ ANSWERS: Final = {
 """The errors of an answer to each request."""
 OF_ANY_BROKER: Final = (
     "NONE", "COORDINATOR_LOAD_IN_PROGRESS", "CLUSTER_AUTHORIZATION_FAILED", "UNKNOWN_SERVER_ERROR",
+    "TRANSACTION_ABORTABLE",
 )  # fmt: skip
 """Those to InitProducerId without transactional id."""
 
 
+FAILURES: Final = (
+    "INVALID_RECORD", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE", "TOPIC_AUTHORIZATION_FAILED",
+    "UNKNOWN_SERVER_ERROR",
+)  # fmt: skip
+"""Errors of leaders by which a batch fails, whatever its state."""
+UNAUTHORIZED: Final = (
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED",
+    "GROUP_AUTHORIZATION_FAILED", "TRANSACTION_ABORTABLE",
+)  # fmt: skip
 ADDS: Final = ("ADD_PARTITIONS_TO_TXN", "ADD_OFFSETS_TO_TXN", "TXN_OFFSET_COMMIT")
 """Requests of one priority (TransactionManager.Priority)."""
 ROWS_LEFT_OUT: Final = {
     ("send request", "not-connected"): "each broker can be reached",
+    ("abort as it closes", "force-close"): "the model's sender closes by force itself then",
     ("error", "abortable"): "tests alone have it",
     ("error", "fatal"): "tests alone have it",
 }
@@ -155,7 +170,7 @@ class Operation(NamedTuple):
     of: int = 0
     error: int = 0
     extra: int = 0
-    """The producer epoch, or the batch's offset."""
+    """The producer epoch, the batch's offset, or the log's start."""
     said: str = ""
 
     @property
@@ -238,6 +253,7 @@ class _Played:
                     sent, error, producer_id=PRODUCER_ID if epoch >= 0 and error == "NONE" else -1,
                     producer_epoch=epoch if error == "NONE" else -1,
                     base_offset=epoch if error == "NONE" else -1,
+                    log_start_offset=epoch if error == "UNKNOWN_PRODUCER_ID" else -1,
                 )  # fmt: skip
             case Number.DISCONNECT:
                 client.disconnect(client.outstanding[operation.of])
@@ -258,8 +274,8 @@ class _Played:
             api = sent.api
             for error in ANSWERS[api]:
                 if self._is_known(error):
-                    for extra in self._extras(sent):
-                        said = f"{api} is answered {error}"
+                    for extra, more in self._extras(sent, error):
+                        said = f"{api} is answered {error}{more}"
                         yield Operation(RUNS + Number.ANSWER, at, _CODES[error], extra, said)
             yield Operation(RUNS + Number.DISCONNECT, at, said=f"{api}: the connection closes")
             yield Operation(RUNS + Number.MISMATCH, at, said=f"{api}: its version is unknown")
@@ -267,7 +283,7 @@ class _Played:
     def _calls(self) -> Iterator[Operation]:
         call = self.call
         for number, name in CALLS.items():
-            if number == Number.SEND and len(self.records) == RECORDS:
+            if number == Number.SEND and not self._has_room():
                 continue
             if number == Number.OFFSETS and self.is_older:
                 continue
@@ -283,29 +299,38 @@ class _Played:
         if call is not None and call.is_completed and not call.is_acknowledged:
             yield Operation(Number.WAIT, said="wait for the result")
 
+    def _has_room(self) -> bool:
+        waiting = sum(not record.is_done for record in self.records)
+        return len(self.records) < RECORDS and waiting < IN_FLIGHT
+
     def answered(self, event: Operation) -> Request | Produce | None:
         """The request that an event answers, or whose connection it closes."""
         if event.number % RUNS not in (Number.ANSWER, Number.DISCONNECT, Number.MISMATCH):
             return None
         return self.client.outstanding[event.of]
 
-    def _extras(self, sent: Request | Produce) -> tuple[int, ...]:
-        """The epochs, or the offset, that an answer may bring."""
+    def _extras(self, sent: Request | Produce, error: str) -> tuple[tuple[int, str], ...]:
+        """The epochs, the offset, or the starts of the log that an answer may bring."""
         epoch = self.client.producer_epoch
         if sent.api == "PRODUCE":
-            return (sum(record.is_done for record in self.records),)
+            if error == "UNKNOWN_PRODUCER_ID":
+                return (-1, ""), (0, ", whose log has all"), (LOG_START, ", whose log is cut")
+            return ((sum(record.is_done for record in self.records), ""),)
+        if error != "NONE":
+            return ((-1, ""),)
         if sent.api == "INIT_PRODUCER_ID" and self.is_idempotent:
-            return epoch + 1, LAST_EPOCH
+            return (epoch + 1, ""), (LAST_EPOCH, " and the last epoch")
         if sent.api == "INIT_PRODUCER_ID" or (
             sent.api == "END_TXN" and self.client.queue.version == 2
         ):
-            return (epoch + 1,)
-        return (-1,)
+            return ((epoch + 1, ""),)
+        return ((-1, ""),)
 
     def _is_known(self, error: str) -> bool:
         """Whether the client's release has the error."""
         return (
-            error != "TRANSACTION_ABORTABLE" or abortable_error.name in self.client.machine.features
+            error != "TRANSACTION_ABORTABLE"
+            or abortable_error.data.name in self.client.machine.features
         )
 
     def numbers(self) -> tuple[int | None, ...]:
@@ -394,12 +419,23 @@ def _fails_before_the_return(at: _Played, event: Operation) -> bool:
     )
 
 
-def _is_of_an_earlier_epoch(at: _Played, event: Operation) -> bool:
+def _is_forgotten(at: _Played, event: Operation) -> bool:
     sent = at.answered(event)
-    if not isinstance(sent, Produce):
+    if not isinstance(sent, Produce) or event.error in (_CODES[each] for each in FAILURES):
         return False
     return at.client.accumulator.details(sent.batch).is_untracked or (
         sent.producer_epoch != at.client.producer_epoch and not at.is_idempotent
+    )
+
+
+def _aborts_twice(at: _Played, event: Operation) -> bool:
+    machine = at.client.machine
+    return (
+        at.answered(event) is not None
+        and machine["is_closed"]
+        and machine["state"] == "INITIALIZING"
+        and machine["pending_call"] == "ABORTING_TRANSACTION"
+        and event.error in (_CODES[each] for each in UNAUTHORIZED)
     )
 
 
@@ -449,9 +485,14 @@ NOT_OFFERED: Final[tuple[tuple[Callable[[_Played, Operation], bool], str], ...]]
         "initTransactions: Kafka's client learns the version of transactions as the call returns.",
     ),
     (
-        _is_of_an_earlier_epoch,
-        "The answer to a batch that was given up before the client got its epoch. Kafka's client "
-        "may have forgotten the partition.",
+        _is_forgotten,
+        "An answer to a batch of an earlier epoch, or whose sequences the client has forgotten, "
+        "unless the batch fails by it. Kafka's client may have no entry of the partition.",
+    ),
+    (
+        _aborts_twice,
+        "A closed client that aborts, and isn't authorized to get its new epoch. Kafka's sender "
+        "takes the first abort for the next one, and goes round until somebody waits for it.",
     ),
     (
         _fails_before_a_batch_goes_again,
@@ -518,6 +559,43 @@ class _Copy(Unpickler):
         return self._made.setdefault(id(held), held.copy())
 
 
+_SENT = (
+    "initTransactions", "FIND_COORDINATOR is answered NONE", "INIT_PRODUCER_ID is answered NONE",
+    "wait for the result", "beginTransaction", "send",
+)  # fmt: skip
+SEEDS: Final[Mapping[int, tuple[tuple[str, ...], ...]]] = {
+    0: (
+        # the leader has forgotten the producer id, and a batch has been acknowledged before
+        (
+            *_SENT, "ADD_PARTITIONS_TO_TXN is answered NONE", "PRODUCE is answered NONE", "send",
+            "send", "PRODUCE is answered UNKNOWN_PRODUCER_ID, whose log has all",
+            "PRODUCE is answered INVALID_RECORD",
+        ),
+        # an error comes while the end is on its way
+        (
+            *_SENT, "ADD_PARTITIONS_TO_TXN is answered NONE", "PRODUCE is answered NONE",
+            "commitTransaction", "send of a record that is too large", "END_TXN is answered NONE",
+        ),
+    ),
+    2: (
+        (
+            *_SENT, "PRODUCE is answered NONE", "send", "send",
+            "PRODUCE is answered UNKNOWN_PRODUCER_ID, whose log has all",
+            "PRODUCE is answered INVALID_RECORD",
+        ),
+    ),
+    IDEMPOTENT: (
+        # the epochs are used up with two batches in flight: an error comes before the new id
+        (
+            "send", "INIT_PRODUCER_ID is answered NONE and the last epoch", "send",
+            "PRODUCE is answered UNKNOWN_PRODUCER_ID, whose log has all",
+            "PRODUCE is answered INVALID_RECORD",
+        ),
+    ),
+}  # fmt: skip
+"""Events that lead to rows far from the first state, for each version."""
+
+
 class _Reached:
     """A state that a path reaches: equal to any with the same key."""
 
@@ -568,10 +646,28 @@ class Client(LocalSteps):
         versions = (*self.versions, OLDER, IDEMPOTENT)
         for at, version in enumerate(versions):
             share = None if most is None else most // len(versions) + (at < most % len(versions))
-            seed = _Reached(version, (), self._played(version, ()))
+            seeds = self._seeds(version)
             yield from breadth_first(
-                [seed], self._steps_of, share, _Reached.is_explored, rows_first=True
-            )
+                seeds, self._steps_of, share, _Reached.is_explored,
+                rows_first=True, ways_to_seeds=seeds,
+            )  # fmt: skip
+
+    def _seeds(self, version: int) -> dict[_Reached, Way | None]:
+        """The first state, and those on the paths of `SEEDS` as far as they go at this release,
+        with the way to each."""
+        first = _Reached(version, (), self._played(version, ()))
+        ways: dict[_Reached, Way | None] = {first: None}
+        for path in SEEDS.get(version, ()):
+            at = first
+            for event in path:
+                found = next(
+                    (each for step, each in self._steps_of(at) if step.said == event), None
+                )
+                if found is None or not found.is_explored():
+                    break
+                ways.setdefault(found, Way(at, event))
+                at = found
+        return ways
 
     def path(self, version: int, *events: str) -> Iterator[LocalStep]:
         """The steps of one path, whose events are called so."""

@@ -31,7 +31,7 @@ from epochfence.model.conformance.classes.host import (
     jars_in,
 )
 from epochfence.model.conformance.classes.machines import MACHINES
-from epochfence.model.conformance.classes.machines.client_steps import NOT_OFFERED, Client
+from epochfence.model.conformance.classes.machines.client_steps import NOT_OFFERED, SEEDS, Client
 from epochfence.model.conformance.classes.machines.group_offsets_steps import GroupOffsets
 from epochfence.model.conformance.classes.steps import LocalStep, LocalSteps
 from epochfence.model.machine import Machine
@@ -120,6 +120,24 @@ def test_the_page_says_which_events_of_a_client_are_not_offered() -> None:
     _, found = page.split("These events aren't offered:\n\n* ")
     listed = found.split("\n\n")[0].split("\n* ")
     assert [" ".join(each.split()) for each in listed] == [why for _, why in NOT_OFFERED]
+
+
+@pytest.mark.parametrize(("release", "has"), [("3.6", False), ("4.4", True)])
+def test_a_client_is_answered_the_errors_that_its_release_knows(release: str, *, has: bool) -> None:
+    steps = islice(Client(release).steps(), 400)
+    assert any("TRANSACTION_ABORTABLE" in step.said for step in steps) == has
+
+
+def test_a_clients_seeds_lead_to_rows_far_from_its_first_state() -> None:
+    machine = Client("4.4")
+    ends = [
+        list(machine.path(version, *path))[-1] for version, paths in SEEDS.items() for path in paths
+    ]
+    assert {row for step in ends for row in step.rows} >= {
+        ("ProduceResponse", "abortable-not-adjusted"),
+        ("EndTxnResponse", "invalid-transition-fatal"),
+        ("bump epoch", "no-producer-id"),
+    }
 
 
 @pytest.mark.parametrize("place", range(1, 19))
