@@ -168,15 +168,20 @@ class ShardSet:
         self.ends = np.zeros(0, dtype=np.int64)  # of the parts
         self.own = np.zeros((0, 2), dtype=np.int64)  # of their numbers, those to be given next
         self._divided: Store | None = None  # which takes over the states
-        most, prefix, finer = MOST_PER_SHARD, "", None
+        most, prefix, finer = MOST_PER_SHARD, self._whole, None
         if self.finer:
             most = min(MOST_PER_SHARD, MOST_OF_STATES // (SHARDS * self.stride))
-            prefix, finer = FINER, self.worker.finer
+            finer = self.worker.finer
 
         def region(name: str, size: int) -> Region:
             return self._region(prefix + name, size)
 
         self.store = Store(self.stride, most, self._may_take, region, self.owned, finer=finer)
+
+    @property
+    def _whole(self) -> str:
+        """How the names of its files of whole states begin."""
+        return FINER if self.finer else ""
 
     def _store_of(self, plan: Plan) -> Store:
         """A store of parts, in its files. A part's number doesn't tell who owns a state: so it has
@@ -206,18 +211,18 @@ class ShardSet:
             self.ends = np.array(plan.ends)
             # from here on, nothing may take what is in the files for whole states
             (self.folder / BEFORE).unlink(missing_ok=True)
-            self._give_up(FINER if self.finer else "")
+            self._give_up(self._whole)
         self._divided = None
 
     def _begin_finer(self) -> None:
         """Has all parts of the hash for whole states from now on, each with places of its own: they
         are to be read from the runs."""
-        self.finer = True
+        before, self.finer = self._whole, True
         if self.store.parts is None:
             self._begin_change()
             (self.folder / BEFORE).unlink(missing_ok=True)
             self._begin_whole()
-            self._give_up("")
+            self._give_up(before)
             self._truncate(0, anew=True)
 
     def _give_up(self, prefix: str) -> None:
@@ -262,7 +267,7 @@ class ShardSet:
         """Whether an index is about the files that are mapped, and they are whole: others may have
         deleted some, or cut them off."""
         shard, since, nodes = json.loads(str(index["nodes"]))
-        kind = DIVIDED if len(self.ends) else FINER if self.finer else ""
+        kind = DIVIDED if len(self.ends) else self._whole
         others = tuple({FINER, DIVIDED} - {kind})
         used = [n for n in self._sizes if n.startswith(kind) and not n.startswith(others)]
         found = {name: os.fstat(self._files[name]) for name in used}
@@ -345,6 +350,7 @@ class ShardSet:
             return
         self._begin_change()
         missing = {level: totals[level] for level in range(same, len(totals))}
+        self._bring(sum(missing.values()))
         for run in runs:
             if run.last >= same:
                 for level, states in states_of(run):
@@ -404,7 +410,7 @@ class ShardSet:
     def _bring(self, candidates: int) -> None:
         """Before so many candidates are looked up: has the set in memory, where the disk reads all
         of it sooner than the pages that they touch, each by itself."""
-        if self.cached and candidates * PAGES_A_CANDIDATE * mmap.PAGESIZE >= self.store.held:
+        if self.cached and is_sooner_whole(self.store.held, candidates):
             for part in self.store.used:
                 self.store.bring(part)
 
@@ -462,7 +468,7 @@ class ShardSet:
         os.ftruncate(file, size * self.width + SLACK)
         if self._sent is None or self._sent.size != size * self.width + SLACK:
             self._sent = Region(size * self.width + SLACK, file)
-        if expanded * PAGES_A_CANDIDATE * mmap.PAGESIZE >= self._sent.size:
+        if is_sooner_whole(self._sent.size, expanded):
             self._sent.bring(0, self._sent.size)
         mask = size // SHARDS - 1
         if before is not None:
@@ -494,6 +500,12 @@ class ShardSet:
     @property
     def _note(self) -> Path:
         return self.folder / "sent.level"
+
+
+def is_sooner_whole(size: int, candidates: int) -> bool:
+    """Whether a disk reads so many bytes sooner than the pages that so many candidates touch in
+    them, each by itself."""
+    return candidates * PAGES_A_CANDIDATE * mmap.PAGESIZE >= size
 
 
 def line_of(block: bytes, owned: range) -> tuple[int, Any]:

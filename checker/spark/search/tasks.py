@@ -12,7 +12,8 @@ and reports where its candidates lie: then the next level takes one stage, `inse
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import chain
@@ -167,6 +168,15 @@ def _shard_set(kit: Kit, shard: int) -> ShardSet:
     return held
 
 
+@contextmanager
+def _finished(kit: Kit, place: Place, shard: int) -> Generator[ShardSet]:
+    """A shard's set, which holds the levels that are finished. Raises DamagedError and
+    NoRoomError."""
+    with _shard_set(kit, shard) as held:
+        held.bring_to(place.totals[shard], place.runs[shard], kit.states_of, finer=place.finer)
+        yield held
+
+
 def find_home(kit: Any, home: Iterable[int]) -> Iterator[Home]:
     """Where a shard's files are."""
     kit, (shard,) = kit.value, home
@@ -185,11 +195,9 @@ def expand(kit: Any, place: Any, home: Iterable[int]) -> Iterator[tuple[int, Sen
     """
     kit, place, (shard,) = kit.value, place.value, home
     told = Expanded(shard, [0] * kit.rows)
-    totals = place.totals[shard]
-    if totals[-1]:
+    if place.totals[shard][-1]:
         try:
-            with _shard_set(kit, shard) as held:
-                held.bring_to(totals, place.runs[shard], kit.states_of, finer=place.finer)
+            with _finished(kit, place, shard) as held:
                 yield from _expanded(held, _Sending(kit, place, held, told))
         except (DamagedError, NoRoomError) as error:
             told.damaged, told.full = _why(error)
@@ -301,17 +309,15 @@ def _insert(kit: Kit, place: Place, sent: Iterator[Sent], told: Inserted) -> Non
     if first is None:
         told.ahead = Expanded(told.shard, [0] * kit.rows)
         return
-    runs = place.runs[told.shard]
     try:
-        with _shard_set(kit, told.shard) as held:
-            held.bring_to(place.totals[told.shard], runs, kit.states_of, finer=place.finer)
+        with _finished(kit, place, told.shard) as held:
             held.begin_level()
             _put(held, chain([first], sent))
             told.states = held.end_level()
             told.memory = held.store.memory
             told.home = home_at(held.folder)
             if told.states:
-                _write(kit, held, runs, told)
+                _write(kit, held, place.runs[told.shard], told)
             told.ahead = _ahead(kit, place, held, told.shard)
     except (DamagedError, NoRoomError, LostError) as error:
         told.lost = isinstance(error, LostError)
@@ -403,9 +409,7 @@ def look_for(
 
 def _looked(kit: Kit, place: Place, shard: int, look: Callable[[ShardSet], list[Any]]) -> Looked:
     try:
-        with _shard_set(kit, shard) as held:
-            totals, runs = place.totals[shard], place.runs[shard]
-            held.bring_to(totals, runs, kit.states_of, finer=place.finer)
+        with _finished(kit, place, shard) as held:
             return Looked(look(held))
     except (DamagedError, NoRoomError) as error:
         return Looked([], *_why(error))

@@ -16,6 +16,7 @@ import pytest
 from epochfence.checker.native.jit.memory import Region
 from epochfence.checker.native.store.store import Store
 from epochfence.checker.spark.search import shards
+from epochfence.checksums import DamagedError
 
 PAGE = mmap.PAGESIZE
 PAGES = 4_096  # more than a system reads ahead at once
@@ -59,3 +60,25 @@ def test_many_candidates_bring_the_parts_that_a_shard_owns(
         held._bring(candidates)  # pyright: ignore[reportPrivateUsage]
         held.store.counts[:] = 0
     assert seen == brought
+
+
+def test_a_set_that_lost_its_last_level_is_brought_before_the_level_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A resumed run puts the level's states from the runs into what the files still have."""
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    none = np.zeros(256, dtype=np.int64)
+    seen: list[Any] = []
+    worker: Any = SimpleNamespace(
+        stride=9, filled=none, taken=none, empty=lambda _: None,
+        put=lambda states, _: bool(seen.append(states) or states),
+    )  # fmt: skip
+    monkeypatch.setattr(Store, "bring", lambda _, part: seen.append(part))
+    run: Any = SimpleNamespace(last=1)
+    with shards.ShardSet(worker, "run", 0, 64, None) as held:
+        held.store.counts[:4] = 100_000
+        held.levels = held.store.counts[None].copy()
+        with pytest.raises(DamagedError, match="aren't whole"):
+            held.bring_to([400_000, 64], [run], lambda _: [(1, b"states")])
+        held.store.counts[:] = 0
+    assert seen == [0, 1, 2, 3, b"states"]
