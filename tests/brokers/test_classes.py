@@ -13,12 +13,16 @@ from epochfence.model.conformance.classes.machines.client_steps import Client
 from epochfence.model.conformance.classes.machines.controller_steps import Controller
 from epochfence.model.conformance.classes.machines.group_offsets_steps import GroupOffsets
 from epochfence.model.conformance.classes.machines.leader_steps import Leader
+from epochfence.model.conformance.classes.machines.producer_id_steps import (
+    BACKOFF_MS,
+    ProducerIds,
+)
 from epochfence.model.conformance.classes.machines.zookeeper_id_steps import BROKER, ZooKeeperIds
 from epochfence.model.conformance.kafka.broker import VERSIONS as RELEASES
 from epochfence.model.conformance.kafka.broker import Broker
 from epochfence.model.machine import Machine
 from epochfence.spec.leader.tables import DRIVEN
-from epochfence.spec.producer_ids import zookeeper
+from epochfence.spec.producer_ids import rpc_manager, zookeeper
 from epochfence.spec.producer_ids.controller import (
     allocated,
     deferred,
@@ -98,6 +102,22 @@ def test_a_controller_that_keeps_lost_records_is_noticed(broker: Broker) -> None
         result = compare(machine, machine.steps(STATES["controller"]), host)
     assert {found.step.rows for found in result.disagreements} == {(("fail over", "records-lost"),)}
     assert "nextProducerBlock" in result.disagreements[0].places[0]
+
+
+@pytest.mark.releases("3.6", "4.4")
+def test_an_answer_that_comes_too_late_is_noticed(broker: Broker) -> None:
+    """NetworkClient has closed the connection, and nobody gets the answer."""
+    heeded = replace(rpc_manager.received, rows=rpc_manager.received.rows[1:])
+    tables = tuple(
+        heeded if table is rpc_manager.received else table for table in rpc_manager.TABLES
+    )
+    constants = {"retry_backoff_ms": BACKOFF_MS}
+    machine = ProducerIds(
+        broker.release, Machine(tables, protocol=broker.release, this=1, constants=constants)
+    )
+    with Host(machine.java, jars_of(broker.version)) as host:
+        result = compare(machine, machine.steps(1), host)
+    assert {found.step.given[0] for found in result.disagreements} == {5}
 
 
 @pytest.mark.releases("4.4")

@@ -52,9 +52,9 @@ class LocalSteps:
     """The names of the numbers of an answer."""
     fields: ClassVar[tuple[str, ...]]
     """The names of the numbers of a state."""
-    of_the_class_alone: ClassVar[Mapping[str, str]]
+    of_the_class_alone: ClassVar[Mapping[str, str]] = {}
     """Fields of Kafka's class alone, each with the reason."""
-    rows_left_out: ClassVar[Mapping[tuple[str, str], str]]
+    rows_left_out: ClassVar[Mapping[tuple[str, str], str]] = {}
     """Rows that don't run, each with the reason."""
 
     def __init__(self, blank: Machine) -> None:

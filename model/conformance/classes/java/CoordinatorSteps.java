@@ -12,7 +12,6 @@ import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
 import org.apache.kafka.clients.ClientResponse;
-import org.apache.kafka.clients.NetworkClient;
 import org.apache.kafka.clients.RequestCompletionHandler;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.Node;
@@ -46,7 +45,7 @@ final class CoordinatorSteps implements Host.Steps {
     private static final int INIT = 0, ADD = 1, VERIFY = 2, END = 3, END_FENCE = 4, TIME_OUT = 5,
         COMPLETE = 6, EXPIRE = 7, RELOAD = 8, MARKER = 9;
     // The outcomes of a marker's answer, as MarkerOutcome has them.
-    private static final int DONE = 1, RETRY = 2, CANCEL = 3, ILLEGAL_STATE = 4;
+    private static final int IGNORED = 0, DONE = 1, RETRY = 2, CANCEL = 3, ILLEGAL_STATE = 4;
     /** The log doesn't answer: the record is pending. */
     private static final long NO_ANSWER = -1000;
     /** The record is in the log, and another coordinator reads it before it is answered. */
@@ -58,6 +57,7 @@ final class CoordinatorSteps implements Host.Steps {
         ENTRY_AFTER = 5;
     private static final int THREW = 1;
     private static final Set<Integer> IS_PREPARED = Set.of(2, 3);
+    private static final int LEADER = 100, MOST_POLLS = 4;
     private static final String TRANSACTIONAL_ID = "id";
     private static final long NOW = 2_000_000_000L;
     private static final String[][] FIELDS = {
@@ -98,6 +98,9 @@ final class CoordinatorSteps implements Host.Steps {
     private final Deque<Long> ids = new ArrayDeque<>();
     /** The one whose steps may fence holds the fence; it is slower. */
     private final Broker plain, fencing;
+    private long now = NOW;
+    private final String poll;
+    private final Network network = new Network(StandIns.time(() -> now));
     private Object manager, markers, coordinator;
     private long[] result;
     private int looks;
@@ -134,12 +137,13 @@ final class CoordinatorSteps implements Host.Steps {
                 Kafka.mocked(channels, Mockito.RETURNS_DEFAULTS), time, StandIns.logContext());
             ((AtomicBoolean) Kafka.call(coordinator, "isActive")).set(true);
             return new Broker(manager, Kafka.make(channels, StandIns.config(), metadata,
-                Mockito.mock(NetworkClient.class), manager, StandIns.purgatory(), time),
+                network.client, manager, StandIns.purgatory(), StandIns.time(() -> now)),
                 coordinator);
         };
         Class<?> managers = Kafka.type(SCALA + "TransactionStateManager");
         plain = broker.apply(Kafka.make(managers, 0, zooKeeper, scheduler, log.replicaManager(),
             metadata, config, time, StandIns.latest(), new Metrics()));
+        poll = Kafka.has(plain.markers, "pollOnce") ? "pollOnce" : "doWork"; // before 2.8
         fencing = broker.apply(Kafka.spy(managers, call -> {
             if (isTaken && call.getMethod().getName().equals("getTransactionState")) {
                 Object found = Kafka.inside(call.callRealMethod());
@@ -284,7 +288,11 @@ final class CoordinatorSteps implements Host.Steps {
             }
             case MARKER -> {
                 Object transit = Kafka.call(entry, "prepareComplete", NOW);
-                answerMarker(entry, transit, ends, (int) step[PARTITIONS], (short) step[ID]);
+                if (step[EPOCH] == 0) {
+                    answerMarker(entry, transit, ends, (int) step[PARTITIONS], (short) step[ID]);
+                } else {
+                    answerLate(entry, transit, ends, (int) step[PARTITIONS], (short) step[ID]);
+                }
             }
             default -> throw new IllegalArgumentException("operation " + step[OPERATION]);
         }
@@ -293,29 +301,68 @@ final class CoordinatorSteps implements Host.Steps {
     /** The leader of this partition answers its marker; the others don't. */
     private void answerMarker(
             Object entry, Object transit, TransactionResult ends, int partition, short code) {
-        Kafka.call(markers, "removeMarkersForTxnTopicPartition", 0);
-        drained();
-        Kafka.call(markers, "addTxnMarkersToSend", TRANSACTIONAL_ID, 0, ends, entry, transit);
-        TopicPartition asked = new TopicPartition("topic", partition);
+        toSend(entry, transit, ends);
         for (Object request : drained()) {
-            if (((Node) Kafka.field(request, "destination")).id() != 100 + partition) {
+            if (((Node) Kafka.field(request, "destination")).id() != LEADER + partition) {
                 continue;
             }
-            Map<Long, Map<TopicPartition, Errors>> answers =
-                Map.of((Long) Kafka.call(entry, "producerId"), Map.of(asked, Errors.forCode(code)));
             ClientResponse response = (ClientResponse) Kafka.make(ClientResponse.class,
                 new RequestHeader(ApiKeys.WRITE_TXN_MARKERS, (short) 1, "", 0), "",
-                new WriteTxnMarkersResponse(answers));
+                answer(entry, partition, code));
             result[ANSWERED] = 1;
-            try {
+            try { // without the NetworkClient, which keeps an exception to itself
                 ((RequestCompletionHandler) Kafka.field(request, "handler")).onComplete(response);
             } catch (IllegalStateException e) {
                 result[ERROR] = ILLEGAL_STATE;
                 return;
             }
-            boolean isDone = (mask(Kafka.call(entry, "topicPartitions")) >> partition & 1) == 0;
-            result[ERROR] = isDone ? DONE : drained().isEmpty() ? CANCEL : RETRY;
+            result[ERROR] = isDone(entry, partition) ? DONE : drained().isEmpty() ? CANCEL : RETRY;
         }
+    }
+
+    /** It answers once the connection has been replaced, and the marker sent again. */
+    private void answerLate(
+            Object entry, Object transit, TransactionResult ends, int partition, short code) {
+        toSend(entry, transit, ends);
+        String leader = String.valueOf(LEADER + partition);
+        Network.Sent request = sent(leader);
+        now++;
+        sent(leader);
+        network.answer(request, answer(entry, partition, code));
+        Kafka.call(markers, poll, 0L);
+        result[ANSWERED] = 1;
+        result[ERROR] = isDone(entry, partition) ? DONE : !drained().isEmpty() ? RETRY
+            : network.client.inFlightRequestCount(leader) > 0 ? IGNORED : CANCEL;
+        network.forget();
+        now = NOW;
+    }
+
+    private void toSend(Object entry, Object transit, TransactionResult ends) {
+        Kafka.call(markers, "removeMarkersForTxnTopicPartition", 0);
+        drained();
+        Kafka.call(markers, "addTxnMarkersToSend", TRANSACTIONAL_ID, 0, ends, entry, transit);
+    }
+
+    private static WriteTxnMarkersResponse answer(Object entry, int partition, short code) {
+        return new WriteTxnMarkersResponse(Map.of((Long) Kafka.call(entry, "producerId"),
+            Map.of(new TopicPartition("topic", partition), Errors.forCode(code))));
+    }
+
+    private static boolean isDone(Object entry, int partition) {
+        return (mask(Kafka.call(entry, "topicPartitions")) >> partition & 1) == 0;
+    }
+
+    /** The request that the markers' manager sends to this node now. */
+    private Network.Sent sent(String node) {
+        for (int polls = 0; polls < MOST_POLLS; polls++) {
+            Kafka.call(markers, poll, 0L);
+            for (Network.Sent request : network.sent()) {
+                if (request.node().equals(node)) {
+                    return request;
+                }
+            }
+        }
+        throw new IllegalStateException("no marker is sent to " + node);
     }
 
     /** The requests that the markers' manager would send now. */

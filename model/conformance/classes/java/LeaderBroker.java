@@ -242,7 +242,8 @@ final class LeaderBroker {
         return null; // before 4.0 there is no version 2
     }
 
-    private static Object config() {
+    /** The settings of a broker without ZooKeeper. */
+    static Object config() {
         Properties settings = new Properties();
         settings.putAll(Map.of("process.roles", "broker", "node.id", "1",
             "controller.quorum.voters", "2@localhost:9093",

@@ -1,39 +1,34 @@
 import java.lang.reflect.Field;
-import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Collection;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
-import org.apache.kafka.clients.ClientResponse;
-import org.apache.kafka.clients.KafkaClient;
-import org.apache.kafka.clients.RequestCompletionHandler;
 import org.apache.kafka.common.Node;
-import org.apache.kafka.common.errors.AuthenticationException;
-import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.message.AllocateProducerIdsResponseData;
-import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.requests.AbstractRequest;
 import org.apache.kafka.common.requests.AbstractResponse;
+import org.apache.kafka.common.requests.AllocateProducerIdsRequest;
 import org.apache.kafka.common.requests.AllocateProducerIdsResponse;
-import org.apache.kafka.common.requests.RequestHeader;
 import org.mockito.Mockito;
 import scala.Function0;
 import scala.util.Try;
 
 /**
  * A broker's RPCProducerIdManager, from 3.6 on, and the thread of its channel to the controller,
- * NodeToControllerRequestThread. Requests stay in the thread until the step answers them.
+ * NodeToControllerRequestThread, with its NetworkClient. A request is on its way until the step
+ * answers it.
  */
 final class ProducerIdSteps implements Host.Steps {
     // A step: the operation, its arguments, and the manager before it.
     private static final int OPERATION = 0, ERROR_CODE = 1, FIRST_ID = 2, LENGTH = 3, STATE = 4;
-    private static final int GENERATE = 0, RECEIVE = 1, TIME_OUT = 2, RESTART = 3, LOSE = 4;
+    private static final int GENERATE = 0, RECEIVE = 1, TIME_OUT = 2, RESTART = 3, LOSE = 4,
+        RECEIVE_LATE = 5, REGISTER = 6;
     // A result: how it ended, the answer, and the manager after it.
-    private static final int ENDED = 0, ANSWERED = 1, ID = 2, ASKED = 3, AFTER = 4;
-    private static final int THREW = 1;
+    private static final int ENDED = 0, ANSWERED = 1, ID = 2, ASKED = 3, EPOCH = 4, AFTER = 5;
+    private static final int THREW = 1, MOST_POLLS = 4;
     // The manager: its block, the next id, the prefetched block, the flag, the deadline.
     private static final int FIRST = 0, SIZE = 1, NEXT = 2, IS_PREFETCHED = 3, NEXT_FIRST = 4,
         NEXT_SIZE = 5, IN_FLIGHT = 6, DEADLINE = 7;
@@ -48,28 +43,33 @@ final class ProducerIdSteps implements Host.Steps {
         "org.apache.kafka.server.NodeToControllerQueueItem",
         "kafka.server.NodeToControllerQueueItem", "kafka.server.BrokerToControllerQueueItem");
     private final Node controller = new Node(2, "localhost", 9093);
+    private final Class<?> channelType;
     private final Object channel, thread, empty;
     private final Field counter;
+    private long now = NOW, sentAt;
+    private final Network network = new Network(StandIns.time(() -> now));
     private Object manager;
-    private long sentAt;
+    private AbstractRequest.Builder<?> asked;
+    private long brokerEpoch = 1;
 
     ProducerIdSteps() {
-        channel = Kafka.mocked(Kafka.type(
+        channelType = Kafka.type(
             "org.apache.kafka.server.common.NodeToControllerChannelManager",
             "org.apache.kafka.server.NodeToControllerChannelManager",
             "kafka.server.NodeToControllerChannelManager",
-            "kafka.server.BrokerToControllerChannelManager"), call -> {
-                if (call.getMethod().getName().equals("sendRequest")) {
-                    Kafka.call(Kafka.inField(thread(), "requestQueue"), "add", Kafka.make(
-                        requestType, sentAt, call.getArgument(0), call.getArgument(1)));
-                }
-                return Mockito.RETURNS_DEFAULTS.answer(call);
-            });
+            "kafka.server.BrokerToControllerChannelManager");
+        channel = Kafka.mocked(channelType, call -> {
+            if (call.getMethod().getName().equals("sendRequest")) {
+                asked = call.getArgument(0);
+                Kafka.call(Kafka.inField(thread(), "requestQueue"), "add", Kafka.make(
+                    requestType, sentAt, asked, call.getArgument(1)));
+            }
+            return Mockito.RETURNS_DEFAULTS.answer(call);
+        });
         thread = Kafka.make(Kafka.type("org.apache.kafka.server.NodeToControllerRequestThread",
             "kafka.server.NodeToControllerRequestThread",
             "kafka.server.BrokerToControllerRequestThread"),
-            Kafka.mocked(KafkaClient.class, Mockito.RETURNS_DEFAULTS), StandIns.config(),
-            StandIns.time(() -> NOW), RETRY_MS);
+            network.client, StandIns.config(), StandIns.time(() -> now), RETRY_MS);
         empty = Kafka.constant(blockType, "EMPTY");
         try {
             counter = blockType.getDeclaredField("producerIdCounter");
@@ -97,13 +97,22 @@ final class ProducerIdSteps implements Host.Steps {
                     Object id = Kafka.call(manager, "generateProducerId");
                     result[ID] = (long) (id instanceof Try<?> tried ? tried.get() : id);
                 }
-                case RECEIVE, LOSE -> {
+                case RECEIVE, RECEIVE_LATE, LOSE -> {
                     Kafka.call(manager, "sendRequest");
-                    boolean isLost = step[OPERATION] == LOSE;
-                    requests().get(0).onComplete(response(step, isLost));
+                    Network.Sent request = sent().get(0);
+                    if (step[OPERATION] == LOSE) {
+                        network.lose(request.node());
+                    } else {
+                        if (step[OPERATION] == RECEIVE_LATE) {
+                            now++; // the client closes the connection, and sends the request again
+                            sent();
+                        }
+                        network.answer(request, response(step));
+                    }
                 }
                 case TIME_OUT -> Kafka.call(manager, "sendRequest");
                 case RESTART -> manager = manager();
+                case REGISTER -> register(step[ERROR_CODE]);
                 default -> throw new IllegalArgumentException("operation " + step[OPERATION]);
             }
         } catch (RuntimeException e) {
@@ -112,44 +121,54 @@ final class ProducerIdSteps implements Host.Steps {
                 result[ANSWERED] = -1;
             }
         }
-        result[ASKED] = requests().size();
+        result[ASKED] = sent().size();
         write(result);
+        if (step[OPERATION] == REGISTER) {
+            Kafka.call(manager, "sendRequest");
+            result[EPOCH] = ((AllocateProducerIdsRequest) asked.build()).data().brokerEpoch();
+        }
+        now = NOW;
+        network.forget();
+        Kafka.call(Kafka.inField(thread, "requestQueue"), "clear");
     }
 
-    /** The requests that the thread would send to the controller now. */
-    private List<RequestCompletionHandler> requests() {
-        List<RequestCompletionHandler> found = new ArrayList<>();
-        while (true) {
-            Kafka.call(Kafka.inField(thread, "activeController"), "set", controller);
-            Collection<?> next = (Collection<?>) Kafka.call(thread, "generateRequests");
-            if (next.isEmpty()) {
-                return found;
+    /** The broker registers with the epoch after this one. Its requests have that epoch then. */
+    private void register(long epoch) {
+        try (Registration registration = new Registration(channelType, StandIns.time(() -> now))) {
+            for (long given = 0; given <= epoch + 1; given++) {
+                registration.register(given);
             }
-            for (Object request : next) {
-                found.add((RequestCompletionHandler) Kafka.field(request, "handler"));
-            }
+            brokerEpoch = registration.epoch();
         }
+    }
+
+    /** The requests that the thread sends to the controller now. */
+    private List<Network.Sent> sent() {
+        List<Network.Sent> found = List.of();
+        for (int poll = 0; poll < MOST_POLLS && found.isEmpty(); poll++) {
+            Kafka.call(Kafka.inField(thread, "activeController"), "set", controller);
+            Kafka.call(thread, "pollOnce", 0L);
+            found = network.sent();
+        }
+        return found;
     }
 
     private Object thread() {
         return thread;
     }
 
-    private static ClientResponse response(long[] step, boolean isLost) {
-        AbstractResponse body = new AllocateProducerIdsResponse(
+    private static AbstractResponse response(long[] step) {
+        return new AllocateProducerIdsResponse(
             new AllocateProducerIdsResponseData().setErrorCode((short) step[ERROR_CODE])
                 .setProducerIdStart(step[FIRST_ID]).setProducerIdLen((int) step[LENGTH]));
-        return new ClientResponse(
-            new RequestHeader(ApiKeys.ALLOCATE_PRODUCER_IDS, (short) 0, "", 0), null, "", 0L, 0L,
-            isLost, (UnsupportedVersionException) null, (AuthenticationException) null, body);
     }
 
     // The manager -------------------------------------------------------------------------------
 
     private Object manager() {
-        Function0<Object> scala = () -> 1L;
-        Supplier<Long> java = () -> 1L;
-        return Kafka.make(type, BROKER, StandIns.time(() -> NOW), scala, java, channel);
+        Function0<Object> scala = () -> brokerEpoch;
+        Supplier<Long> java = () -> brokerEpoch;
+        return Kafka.make(type, BROKER, StandIns.time(() -> now), scala, java, channel);
     }
 
     private void set(long[] step) {

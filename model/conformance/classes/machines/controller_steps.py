@@ -68,7 +68,6 @@ class Controller(LocalSteps):
         "broker 2 waits",
     )
     of_the_class_alone: ClassVar[Mapping[str, str]] = {"brokerEpoch": "nobody reads it"}
-    rows_left_out: ClassVar[Mapping[tuple[str, str], str]] = {}
 
     def __init__(self, protocol: str, machine: Machine | None = None) -> None:
         super().__init__(machine or Machine(controller.TABLES, protocol=protocol))

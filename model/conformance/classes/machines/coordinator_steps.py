@@ -111,11 +111,6 @@ SEEDS: Final = (
     ABSENT._replace(known=1, producer_epoch=HIGH, previous_id=CURRENT),
 )
 
-ROWS_LEFT_OUT: Final = {
-    ("WriteTxnMarkersResponse", "closed-connection"): "the network drops it before Kafka's class",
-}
-"""Rows that don't run, with the reason."""
-
 
 @dataclass(frozen=True)
 class _Event:
@@ -153,7 +148,6 @@ class Coordinator(LocalSteps):
     answers = ("answers", "error", "producer id", "producer epoch")
     fields = KAFKAS
     of_the_class_alone = OF_THE_CLASS_ALONE
-    rows_left_out = ROWS_LEFT_OUT
 
     def __init__(self, protocol: str, machine: Machine | None = None) -> None:
         super().__init__(machine or Machine(DRIVEN, protocol=protocol))
@@ -235,13 +229,16 @@ class Coordinator(LocalSteps):
         given = before._replace(pending=-1)
         commits = int(before.pending == _COMPLETES[0])
         for partition in start["partitions"]:
-            for error in MARKER_ANSWERS:
+            for error, late in (*((error, 0) for error in MARKER_ANSWERS), ("NONE", 1)):
                 machine = start.copy()
-                machine.put(marker_sent=frozenset((partition,)))
+                machine.put(
+                    marker_sent=frozenset((partition,)), marker_connection={partition: late}
+                )
                 fields: dict[str, Any] = {"partition": partition, "error": error, "connection": 0}
                 name = "WriteTxnMarkersResponse"
                 outcome = machine.handle(name, **fields)
-                event = _Event(9, name, fields, 0, (_CODES[error], 0, commits, partition, 0))
+                said = fields | {"is_late": True} if late else fields
+                event = _Event(9, name, said, 0, (_CODES[error], late, commits, partition, 0))
                 row = name, outcome.row
                 step = self._step(event, OFFERED, NO_ANSWER, given, machine, [], row)
                 verdict = _OUTCOMES[outcome.reply.outcome]

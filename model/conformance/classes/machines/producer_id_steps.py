@@ -1,7 +1,7 @@
 """The local steps of producer ids, as Kafka's RPCProducerIdManager takes them.
 
 A broker's manager has one thread. A step is a call to its end, an answer of the controller, the
-loss of its connection, or the channel's timeout.
+loss of its connection, the channel's timeout, or a registration of the broker.
 
 Reductions: a block below the last `MARGIN` ids starts at `FIRST`; a deadline is past, or
 retry.backoff.ms away.
@@ -16,6 +16,7 @@ from .....spec.producer_ids import controller, rpc_manager
 from .....spec.producer_ids.state import Errors
 from ....machine import Machine
 from ..steps import LocalStep, LocalSteps, breadth_first
+from ..versions import VERSIONS
 
 NOW: Final = 2_000_000_000
 BACKOFF_MS: Final = 50
@@ -34,15 +35,9 @@ _CALL: Final = (
     rpc_manager.clear_in_flight,
     rpc_manager.request_block,
 )
-MANAGER_ALONE: Final = {
-    "brokerEpochSupplier": "the request that has its number isn't compared",
-}
-"""Fields of Kafka's class alone, with the reason."""
-MANAGER_ROWS_LEFT_OUT: Final = {
-    ("AllocateProducerIdsResponse", "closed-connection"): "NetworkClient's",
-    ("register again", "new-epoch"): "BrokerLifecycleManager's",
-}
-"""Rows that don't run, with the reason."""
+REGISTERED_AGAIN: Final = "3.7"
+"""The first release in which a broker registers again without a restart
+(BrokerLifecycleManager.resendBrokerRegistration)."""
 
 
 class Manager(NamedTuple):
@@ -64,13 +59,11 @@ class ProducerIds(LocalSteps):
     name = "producer-ids"
     java = "ProducerIdSteps"
     most = 2_000
-    answers = ("answers", "producer id", "requests")
+    answers = ("answers", "producer id", "requests", "the broker epoch of the next one")
     fields = (
         "currentProducerIdBlock", "its size", "its next id", "(nextProducerIdBlock)",
         "nextProducerIdBlock", "its size", "requestInFlight", "backoffDeadlineMs",
     )  # fmt: skip
-    of_the_class_alone = MANAGER_ALONE
-    rows_left_out = MANAGER_ROWS_LEFT_OUT
 
     def __init__(self, protocol: str, machine: Machine | None = None) -> None:
         super().__init__(
@@ -84,6 +77,9 @@ class ProducerIds(LocalSteps):
         )
         self.blank.outside(clock__now=NOW)
         self.blank.put(outstanding=1)
+        known = list(VERSIONS)
+        may_again = known.index(protocol) >= known.index(REGISTERED_AGAIN)
+        self.epochs = (-1, 0) if may_again else (-1,)
 
     def steps(self, most: int | None = None) -> Iterator[LocalStep]:
         return breadth_first([Manager()], self._canonical_steps_of, most)
@@ -99,6 +95,7 @@ class ProducerIds(LocalSteps):
         yield self._taken(2, before, rpc_manager.channel_timeout.name)
         yield self._taken(3, before, rpc_manager.crash.name)
         yield self._taken(4, before, rpc_manager.connection_loss.name)
+        yield from (self._registered(epoch, before) for epoch in self.epochs)
 
     def _call(self, before: Manager) -> tuple[LocalStep, Manager]:
         machine = self._machine(before)
@@ -121,7 +118,7 @@ class ProducerIds(LocalSteps):
                 outcome = machine.handle(rpc_manager.generate.name, handler=0)
                 rows.append((rpc_manager.generate.name, outcome.row))
                 reply = outcome.reply
-        answer = 1, -1 if reply is None else reply.producer_id, requests
+        answer = 1, -1 if reply is None else reply.producer_id, requests, None
         return self._step((0, 0, 0, 0), "generateProducerId()", before, machine, answer, *rows)
 
     def _responses(self, before: Manager) -> Iterator[tuple[LocalStep, Manager]]:
@@ -140,14 +137,32 @@ class ProducerIds(LocalSteps):
                     )  # fmt: skip
                     given = 1, _CODES[error], first, size
                     said = f"{name}(error={error}, first={first}, size={size})"
-                    answer = 0, None, len(outcome.sent)
+                    answer = 0, None, len(outcome.sent), None
                     yield self._step(given, said, before, machine, answer, (name, outcome.row))
+        for error in ("NOT_CONTROLLER", "NONE"):
+            machine = self._machine(before)
+            outcome = machine.handle(
+                name, broker=BROKER, connection=machine["connection"] + 1, error=error,
+                producer_id_start=2 * FIRST, producer_id_len=10,
+            )  # fmt: skip
+            given, answer = (5, _CODES[error], 2 * FIRST, 10), (0, None, len(outcome.sent), None)
+            said = f"{name}(error={error}) on a closed connection"
+            yield self._step(given, said, before, machine, answer, (name, outcome.row))
 
     def _taken(self, operation: int, before: Manager, name: str) -> tuple[LocalStep, Manager]:
         machine = self._machine(before)
         outcome = machine.handle(name)
-        answer = 0, None, len(outcome.sent)
+        answer = 0, None, len(outcome.sent), None
         return self._step((operation, 0, 0, 0), name, before, machine, answer, (name, outcome.row))
+
+    def _registered(self, epoch: int, before: Manager) -> tuple[LocalStep, Manager]:
+        machine, name = self._machine(before), rpc_manager.register_again.name
+        machine.put(broker_epoch=epoch)
+        machine.outside(controller__registered={BROKER: epoch})
+        outcome = machine.handle(name)
+        answer = 0, None, len(outcome.sent), machine["broker_epoch"]
+        said = f"{name} after epoch {epoch}"
+        return self._step((6, epoch, 0, 0), said, before, machine, answer, (name, outcome.row))
 
     def _step(
         self, given: tuple[int, ...], said: str, before: Manager, machine: Machine,
