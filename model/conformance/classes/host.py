@@ -26,7 +26,7 @@ IN, OUT = 48, 48
 """The most numbers of a step, and of its result."""
 SCALA: Final = "2.13"
 STEP_MS: Final = 20_000
-"""The longest time of a step; the first one loads classes."""
+"""The longest time for which a step works or waits; the first one loads classes."""
 _END_S: Final = 5
 _ZEROS: Final = (0,) * IN
 _HERE: Final = Path(__file__).with_name("java")
@@ -36,7 +36,8 @@ _SOURCES: Final = (
     *(_SHARED / f"{name}.java" for name in ("Kafka", "StandIns", "TransactionLog")),
 )
 _OTHER_SCALA: Final = re.compile(r"kafka_(2\.1[0-2])-.*\.jar")
-_UNUSABLE, _BLOCKED = 3, 4
+UNUSABLE, BLOCKED = 3, 4
+"""Exit codes of the JVM: the classes can't be used, and a step took too long."""
 
 
 class UnavailableError(Exception):
@@ -211,8 +212,8 @@ class Host:
         lines = self._said.read().decode("utf-8", "replace").splitlines()
         said = [line for line in lines if not line.startswith(("SLF4J", "OpenJDK"))]
         ended = [line for line in said if not line.startswith("\tat ")]
-        if code == _UNUSABLE:
+        if code == UNUSABLE:
             raise UnavailableError((said or ["the classes can't be used"])[-1])
-        if code == _BLOCKED:
+        if code == BLOCKED:
             raise DiedError("; ".join(line.strip() for line in said[:12]))
         raise DiedError(f"the JVM ended with {code}: {(ended or ['it said nothing'])[-1]}")

@@ -4,6 +4,8 @@ import java.io.EOFException;
 import java.io.FileOutputStream;
 import java.io.FileDescriptor;
 import java.io.PrintStream;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.ByteBuffer;
 import java.util.concurrent.atomic.AtomicLong;
@@ -17,6 +19,7 @@ final class Host {
     static final int IN = 48, OUT = 48;
     /** In the place of a field that this release's class doesn't have. */
     static final long ABSENT = Long.MIN_VALUE;
+    private static final long LOOK_MS = 100;
 
     interface Steps {
         void take(long[] step, long[] result);
@@ -70,12 +73,25 @@ final class Host {
         }
     }
 
-    /** Ends the process where a step takes longer than `most` milliseconds, and shows its stack. */
+    /**
+     * Ends the process where a step works or waits longer than `most` milliseconds, and shows its
+     * stack. The time in which the thread could go on and got no processor doesn't count.
+     */
     private static void watch(Thread worker, AtomicLong since, long most) {
+        ThreadMXBean times = ManagementFactory.getThreadMXBean();
         Thread watcher = new Thread(() -> {
+            long step = 0, worked = 0, waited = 0;
             while (true) {
                 long began = since.get();
-                if (began != 0 && System.nanoTime() - began > most * 1_000_000) {
+                long now = times.getThreadCpuTime(worker.getId()) / 1_000_000;
+                if (began != step) {
+                    step = began;
+                    worked = now;
+                    waited = 0;
+                } else if (began != 0 && worker.getState() != Thread.State.RUNNABLE) {
+                    waited += LOOK_MS;
+                }
+                if (began != 0 && now - worked + waited > most) {
                     System.err.println("blocked: a step takes longer than " + most + " ms");
                     for (StackTraceElement at : worker.getStackTrace()) {
                         System.err.println("  at " + at);
@@ -83,7 +99,7 @@ final class Host {
                     Runtime.getRuntime().halt(4);
                 }
                 try {
-                    Thread.sleep(100);
+                    Thread.sleep(LOOK_MS);
                 } catch (InterruptedException e) {
                     return;
                 }
