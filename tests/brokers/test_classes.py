@@ -51,6 +51,10 @@ FAILED_ABORT = (
 )  # fmt: skip
 """The client may be initialized, as its coordinator doesn't know its producer id any more."""
 
+CLOSED = (
+    *FAILED_ABORT[:7], "close", "PRODUCE is answered NONE", "END_TXN is answered NONE",
+)  # fmt: skip
+
 
 @pytest.mark.parametrize(
     "name",
@@ -72,6 +76,17 @@ def test_a_client_whose_abort_failed_is_initialized_again(broker: Broker) -> Non
     machine = Client(broker.release)
     steps = list(machine.path(0, *FAILED_ABORT))
     assert ("initTransactions", "initialize") in steps[len(FAILED_ABORT) - 5].rows
+    with Host(machine.java, jars_of(broker.version)) as host:
+        result = compare(machine, steps, host)
+    assert (result.died, result.disagreements) == ("", [])
+
+
+@pytest.mark.releases("3.6", "4.4")
+def test_a_closed_client_aborts_its_transaction(broker: Broker) -> None:
+    """Sender.run goes on until its transaction is over."""
+    machine = Client(broker.release)
+    steps = list(machine.path(0, *CLOSED))
+    assert ("abort as it closes", "begin-abort") in steps[-2].rows
     with Host(machine.java, jars_of(broker.version)) as host:
         result = compare(machine, steps, host)
     assert (result.died, result.disagreements) == ("", [])
