@@ -1,9 +1,10 @@
 """The local steps of producer ids from ZooKeeper, as Kafka's ProducerIdManager takes them until
 2.8.
 
-A step is a whole call: the manager's constructor or generateProducerId, with all that ZooKeeper
-does meanwhile. A script has it: each read of the node has a block, each write goes well or finds
-another version, and each of them may end the session.
+A step is a whole call: the manager's constructor, generateProducerId or its shutdown, with all that
+ZooKeeper does meanwhile. A script has it: each read of the node has a block, each write goes well
+or finds another version, and each of them may end the session. The connection may be lost at the
+first write, which is then sent again.
 
 Reductions: the node has one of a few blocks; a second read within a call one of two of them; a call
 ends after `LONGEST` events of ZooKeeper, with the end of its session.
@@ -15,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final, NamedTuple
 
 from .....spec.producer_ids import zookeeper
+from .....spec.producer_ids.state import connection_loss
+from ....engine.machine import Outcome
 from ....machine import Machine
 from ..steps import LocalStep, LocalSteps, breadth_first
 
@@ -22,7 +25,7 @@ BROKER, OTHER = 1, 2
 SIZE: Final = 1000
 LARGEST: Final = 2**63 - 1
 LONGEST: Final = 8
-READ, READ_NOTHING, EXPIRE, WRITE, BAD_VERSION = range(5)
+READ, READ_NOTHING, EXPIRE, WRITE, BAD_VERSION, LOSE = range(6)
 """Events of ZooKeeper, as the host has them."""
 NODES: Final = (
     (-1, 0, 0),
@@ -34,14 +37,14 @@ NODES: Final = (
 )
 """What a read finds: the block's last id, or -1 before any; its broker; the version."""
 ROWS_LEFT_OUT: Final = {
-    ("SetDataResponse", "closed-connection"): "KafkaZkClient's, which isn't run",
-    ("connection loss", "retry"): "KafkaZkClient's, which isn't run",
-    ("crash", "stop"): "nothing of the class is left",
+    ("SetDataResponse", "closed-connection"): "ZooKeeper's own client drops it",
 }
 """Rows that don't run, with the reason."""
 Event = tuple[int, int, int, int]
 """An event of ZooKeeper: its kind, and the block's last id, its broker and the version."""
 EXPIRES: Final[Event] = (EXPIRE, 0, 0, 0)
+LOST: Final[Event] = (LOSE, 0, 0, 0)
+SHUT_DOWN: Final = 2
 
 
 class Manager(NamedTuple):
@@ -92,11 +95,19 @@ class ZooKeeperIds(LocalSteps):
         machine = self.blank.copy()
         if before.is_constructed:
             machine.put(state="READY", current_block=before.first, next_producer_id=before.next_id)
+            yield self._stopped(before, machine.copy())
         outcome = machine.handle(event.name)
         row = event.name, outcome.row
         producer_id = -1 if outcome.reply is None else outcome.reply.producer_id
         for course in _courses(Course(machine, (), (row,), producer_id=producer_id)):
             yield self._step(event.name, before, course)
+
+    @staticmethod
+    def _stopped(before: Manager, machine: Machine) -> tuple[LocalStep, Manager]:
+        name = zookeeper.crash.name
+        row = name, machine.handle(name).row
+        given = (SHUT_DOWN, *before, 0)
+        return LocalStep(given, (-1, 0, None, None), (0, None, None), (row,), name), Manager()
 
     @staticmethod
     def _step(name: str, before: Manager, course: Course) -> tuple[LocalStep, Manager]:
@@ -125,6 +136,8 @@ def _courses(at: Course) -> Iterator[Course]:
         if not is_last:
             yield from _courses(_answered(at, (WRITE, 0, 0, 0), "OK"))
             yield from _courses(_answered(at, (BAD_VERSION, 0, 0, 0), "BADVERSION"))
+            if len(at.script) == 1:
+                yield from _courses(_lost(at))
     elif not is_last:
         nodes = NODES if not at.script else NODES[:2]
         if state == "CHECKING":
@@ -145,7 +158,35 @@ def _read(at: Course, node: tuple[int, int, int]) -> Course:
     )
     outcome = machine.handle(zookeeper.read.name)
     event = (READ_NOTHING if end < 0 else READ, end, broker, version)
-    course = _after(at, machine, event, (zookeeper.read.name, outcome.row), outcome.reply)
+    return _after(at, machine, event, zookeeper.read.name, outcome)
+
+
+def _answered(at: Course, event: Event, code: str) -> Course:
+    machine = at.machine.copy()
+    name = zookeeper.SetDataResponse.name
+    outcome = machine.handle(name, broker=BROKER, code=code, connection=machine["connection"])
+    return _after(at, machine, event, name, outcome)
+
+
+def _expired(at: Course) -> Course:
+    machine = at.machine.copy()
+    name = zookeeper.session_expires.name
+    return _after(at, machine, EXPIRES, name, machine.handle(name))
+
+
+def _lost(at: Course) -> Course:
+    machine = at.machine.copy()
+    name = connection_loss.name
+    return _after(at, machine, LOST, name, machine.handle(name))
+
+
+def _after(at: Course, machine: Machine, event: Event, name: str, outcome: Outcome) -> Course:
+    course = at._replace(
+        machine=machine,
+        script=(*at.script, event),
+        rows=(*at.rows, (name, outcome.row)),
+        producer_id=getattr(outcome.reply, "producer_id", at.producer_id),
+    )
     for sent in outcome.sent:
         if hasattr(sent, "block_end"):
             written = sent.block_end, sent.version
@@ -153,38 +194,17 @@ def _read(at: Course, node: tuple[int, int, int]) -> Course:
     return course
 
 
-def _answered(at: Course, event: Event, code: str) -> Course:
-    machine = at.machine.copy()
-    name = zookeeper.SetDataResponse.name
-    outcome = machine.handle(name, broker=BROKER, code=code, connection=machine["connection"])
-    return _after(at, machine, event, (name, outcome.row), outcome.reply)
-
-
-def _expired(at: Course) -> Course:
-    machine = at.machine.copy()
-    name = zookeeper.session_expires.name
-    return _after(at, machine, EXPIRES, (name, machine.handle(name).row), None)
-
-
-def _after(
-    at: Course, machine: Machine, event: Event, row: tuple[str, str], reply: object
-) -> Course:
-    producer_id = getattr(reply, "producer_id", at.producer_id)
-    return at._replace(
-        machine=machine,
-        script=(*at.script, event),
-        rows=(*at.rows, row),
-        producer_id=producer_id,
-    )
-
-
 def _shown(event: Event) -> str:
     kind, end, broker, version = event
     if kind == READ:
         return f"a read finds broker {broker}'s block to {end}, version {version}"
-    return ("", "a read finds none", "the session expires", "a write", "another version")[kind]
+    said = "a read finds none", "the session expires", "a write", "another version", "a loss"
+    return ("", *said)[kind]
 
 
 def _is_explored(at: Manager) -> bool:
-    """Only the first and the last ids of a block: the others are like them."""
-    return at.next_id - at.first in (0, 1, SIZE - 1, SIZE) or at.next_id < at.first
+    """Only the first and the last ids of a block: the others are like them. A block that wasn't
+    written may lie far above the next id: then only the first ids from there on."""
+    return at.next_id - at.first in (0, 1, SIZE - 1, SIZE) or (
+        at.next_id < at.first and at.next_id % SIZE in (0, 1)
+    )

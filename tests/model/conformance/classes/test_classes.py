@@ -33,6 +33,7 @@ from epochfence.model.conformance.classes.host import (
 from epochfence.model.conformance.classes.machines import MACHINES
 from epochfence.model.conformance.classes.machines.client_steps import NOT_OFFERED, SEEDS, Client
 from epochfence.model.conformance.classes.machines.group_offsets_steps import GroupOffsets
+from epochfence.model.conformance.classes.machines.zookeeper_id_steps import ZooKeeperIds
 from epochfence.model.conformance.classes.steps import LocalStep, LocalSteps
 from epochfence.model.machine import Machine
 from epochfence.spec.groups import offset_metadata
@@ -154,6 +155,16 @@ def test_every_number_of_a_result_counts(place: int) -> None:
     result = compared([step], jvm)
     assert result.disagreeing == 1
     assert "77 in Kafka's class" in result.disagreements[0].places[0]
+
+
+@pytest.mark.parametrize("release", ["2.5", "2.8"])
+def test_ids_from_zookeeper_have_few_states(release: str) -> None:
+    """A block that wasn't written may be the current one, far above the next id (KAFKA-12620)."""
+    steps = list(islice(ZooKeeperIds(release).steps(), 10_000))
+    assert len(steps) < 10_000
+    assert any(step.given[0] == 1 and 0 <= step.given[3] < step.given[2] for step in steps)
+    taken = {row for step in steps for row in step.rows}
+    assert {*ZooKeeperIds(release).rows()} - taken == {("SetDataResponse", "closed-connection")}
 
 
 def test_a_mutated_row_is_noticed() -> None:
