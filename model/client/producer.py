@@ -268,8 +268,11 @@ class ProducerClient:
 
     def _begins(self, call: str, **fields: Any) -> bool:
         """Makes a call; whether it goes on with the one before. Raises CallFailedError."""
-        answer = self.machine.handle(call, **fields).reply
+        outcome = self.machine.handle(call, **fields)
+        answer = outcome.reply
         if answer.raises is not None:
+            if outcome.row == "begin-commit-without-id-invalid":
+                self._complete_transaction("COMMIT", self.queue.version)
             raise CallFailedError(answer.raises, answer.cause)
         return answer.continues
 
@@ -279,6 +282,8 @@ class ProducerClient:
             "END_TXN", CallResult(), result=result, transaction_version=version
         )
         end = self.queue.add(asked)
+        if self.machine.value(manager.is_initializing):
+            return self.queue.add(self.queue.init()).result
         if not self.machine["bump_asked"]:
             return end.result
         return self.queue.add(self.queue.init(is_bump=True)).result
@@ -498,6 +503,9 @@ class ProducerClient:
         version = self.queue.version
         machine.handle("abort as it closes")
         self._call = self._complete_transaction("ABORT", version)
+        if row == "begin-abort-without-id":  # no transaction is open then: the thread ends
+            self._iterate()
+            self._is_stopped = True
         return True
 
     def _back_off(self) -> bool:

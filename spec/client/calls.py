@@ -12,13 +12,13 @@ from ..errors import Errors
 from ..messages import PARTITION, producer
 from ..releases.features import (
     calls_in_turn,
-    client_epoch_bump,
     close_ends,
     commit_may_bump,
     fenced_as_it_is,
     offsets_name_members,
     transaction_version_2,
     transactional,
+    unauthorized_abortable,
 )
 from .application import (
     Outcome,
@@ -38,7 +38,6 @@ from .state import (
     IN_TRANSACTION,
     INITIALIZING,
     READY,
-    UNINITIALIZED,
     added,
     adding,
     bump_asked,
@@ -60,6 +59,7 @@ from .transaction_manager import (
     is_closed,
     is_version_2,
     last_error,
+    may_initialize,
     new_partitions,
     next_transaction_version,
     pending_call,
@@ -104,12 +104,6 @@ is_raised_unwrapped = last_error.is_set & (
 """TransactionManager.maybeFailWithError: other errors are the cause of a KafkaException."""
 is_pending = pending_call.is_set & ~call_acknowledged
 """TransactionManager.pendingTransition: a call whose result nobody has taken yet."""
-may_initialize = (
-    (state == UNINITIALIZED)
-    | (client_epoch_bump & (state == ABORTING))
-    | (commit_may_bump & (state == COMMITTING))
-)
-"""TransactionManager.State.isTransitionValid, to INITIALIZING."""
 appends_first = calls_in_turn & ~is_closed
 """Whether a record is in a batch before its partition is added: the record stays there where
 `maybeAddPartition` raises."""
@@ -332,6 +326,45 @@ commit = Table(
             source="TransactionManager.transitionTo",
         ),
         Row(
+            "begin-commit-without-id-invalid",
+            "There is no producer id, and a client that commits may not be initialized: the end "
+            "goes on, and the call raises",
+            during=unauthorized_abortable & ~commit_may_bump,
+            when=client_side_epoch_bump_required & ~has_id,
+            goto=COMMITTING,
+            set={
+                pending_call: None,
+                last_error: None,
+                end_version: transaction_version,
+                bump_asked: False,
+                queued: queued | set_of(Request.END_TXN),
+            },
+            reply=RAISES_ILLEGAL_STATE,
+            source="TransactionManager.beginCompletingTransaction, initializeTransactions before "
+            "4.0",
+        ),
+        Row(
+            "begin-commit-without-id",
+            "There is no producer id: EndTxn is put into the queue, and InitProducerId before it",
+            during=unauthorized_abortable & commit_may_bump,
+            when=client_side_epoch_bump_required & ~has_id,
+            goto=INITIALIZING,
+            set={
+                pending_call: some(COMMITTING),
+                call_acknowledged: False,
+                call_result: CallResult.AWAITED,
+                last_error: None,
+                end_version: transaction_version,
+                transaction_version: next_transaction_version,
+                must_bump: True,
+                bump_asked: False,
+                queued: queued | set_of(Request.END_TXN, Request.INIT_PRODUCER_ID),
+            },
+            reply=RETURNS,
+            source="TransactionManager.beginCompletingTransaction, initializeTransactions",
+            note="InitProducerId is no bump then, and goes first; the end would ask again.",
+        ),
+        Row(
             "begin-commit",
             "EndTxn is put into the queue, with InitProducerId behind it for a new epoch",
             goto=COMMITTING,
@@ -422,6 +455,28 @@ abort = Table(
             when=~state.is_in(IN_TRANSACTION, ABORTABLE_ERROR),
             reply=RAISES_INVALID_TRANSITION,
             source="TransactionManager.transitionTo",
+        ),
+        Row(
+            "begin-abort-without-id",
+            "There is no producer id: EndTxn is put into the queue, and InitProducerId before it",
+            during=unauthorized_abortable,
+            when=client_side_epoch_bump_required & ~has_id,
+            goto=INITIALIZING,
+            set={
+                pending_call: some(ABORTING),
+                call_acknowledged: False,
+                call_result: CallResult.AWAITED,
+                last_error: None,
+                new_partitions: set_of(),
+                end_version: transaction_version,
+                transaction_version: next_transaction_version,
+                must_bump: True,
+                bump_asked: False,
+                queued: queued | set_of(Request.END_TXN, Request.INIT_PRODUCER_ID),
+            },
+            reply=RETURNS,
+            source="TransactionManager.beginCompletingTransaction, initializeTransactions",
+            note="InitProducerId is no bump then, and goes first; the end would ask again.",
         ),
         Row(
             "begin-abort",
@@ -685,6 +740,27 @@ aborted_at_close = Table(
                 call_result: CallResult.FAILED,
             },
             source="Sender.run, TransactionManager.close",
+        ),
+        Row(
+            "begin-abort-without-id",
+            "The client is initialized before the open transaction is aborted",
+            during=unauthorized_abortable,
+            when=client_side_epoch_bump_required & ~has_id,
+            goto=INITIALIZING,
+            set={
+                pending_call: some(ABORTING),
+                call_acknowledged: False,
+                call_result: CallResult.AWAITED,
+                last_error: None,
+                new_partitions: set_of(),
+                end_version: transaction_version,
+                transaction_version: next_transaction_version,
+                must_bump: True,
+                bump_asked: False,
+                queued: queued | set_of(Request.END_TXN, Request.INIT_PRODUCER_ID),
+            },
+            source="Sender.run, TransactionManager.beginCompletingTransaction, "
+            "initializeTransactions",
         ),
         Row(
             "begin-abort",

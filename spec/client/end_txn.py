@@ -14,7 +14,6 @@ from ..messages import (
 )
 from ..releases.features import (
     client_epoch_bump,
-    commit_may_bump,
     failed_abort_fatal,
     illegal_state_fatal,
     retried_by_kind,
@@ -29,6 +28,7 @@ from .state import (
     ACKNOWLEDGED,
     COMMITTING,
     FATAL_ERROR,
+    IN_TRANSACTION,
     INITIALIZING,
     NO_ID,
     NO_SEQUENCE,
@@ -65,6 +65,7 @@ from .transaction_manager import (
     finalized_version,
     last_error,
     lost_result,
+    may_initialize,
     new_partitions,
     pending_call,
     react,
@@ -92,11 +93,7 @@ version_after_end = if_(downgrade_waits, finalized_version, transaction_version)
 
 AFTER_END = if_(must_bump, INITIALIZING, READY)
 
-may_complete = if_(
-    must_bump & ~commit_may_bump,
-    state == ABORTING,
-    is_completing(state),
-)
+may_complete = if_(must_bump, may_initialize | (state == ABORTING), is_completing(state))
 """Whether the state may be the one after the end: TransactionManager.completeTransaction."""
 
 reported_outcome = if_(state == COMMITTING, Outcome.COMMITTED, Outcome.ABORTED)
@@ -126,7 +123,8 @@ ended = Table(
                 ending: False,
                 bump_asked: False,
                 last_error: some(Errors.ILLEGAL_STATE),
-                call_result: lost_result,
+                # a client that is ready by then has had the answer to InitProducerId instead
+                call_result: if_(state.is_in(READY, IN_TRANSACTION), call_result, lost_result),
                 request_in_flight: False,
                 current: None,
                 answered: False,

@@ -35,7 +35,6 @@ from .state import (
     ending,
     entry_epoch,
     entry_id,
-    is_completing,
     last_acked,
     last_acked_offset,
     next_sequence,
@@ -57,6 +56,7 @@ from .transaction_manager import (
     call_result,
     finalized_version,
     last_error,
+    may_be_ready,
     pending_call,
     react,
     request_in_flight,
@@ -83,8 +83,6 @@ def is_unauthorized(error: Expression) -> Expression:
 
 
 init_error = InitProducerIdResponse.error
-may_be_ready = (state == INITIALIZING) | is_completing(state)
-"""TransactionManager.State.isTransitionValid, to READY."""
 asks_in_loop = ~transactional & ~one_way_to_ids
 """Sender.maybeWaitForProducerId before 2.5: a loop outside of the states."""
 

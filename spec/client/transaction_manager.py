@@ -28,6 +28,7 @@ from ..releases.features import (
     aborted_by_name,
     client_epoch_bump,
     close_ends,
+    commit_may_bump,
     failed_batch_abortable,
     illegal_state_fatal,
     stale_epoch_abortable,
@@ -161,6 +162,14 @@ reason_to_drop = if_(
     last_error.value,
     if_(aborted_by_name, Errors.TRANSACTION_ABORTED, Errors.KAFKA_EXCEPTION),
 )
+may_initialize = (
+    (client.state == client.UNINITIALIZED)
+    | (client_epoch_bump & (client.state == client.ABORTING))
+    | (commit_may_bump & (client.state == client.COMMITTING))
+)
+"""TransactionManager.State.isTransitionValid, to INITIALIZING."""
+may_be_ready = (client.state == client.INITIALIZING) | completing
+"""TransactionManager.State.isTransitionValid, to READY."""
 has_ongoing_transaction = client.state.is_in(
     client.IN_TRANSACTION, client.COMMITTING, client.ABORTING, client.ABORTABLE_ERROR
 )

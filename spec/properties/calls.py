@@ -47,12 +47,16 @@ partitions = _my(manager.new_partitions) | asked_for
 taken = ~_current.is_set & after(_current).is_set
 sent = ~_my(manager.request_in_flight) & after(_my(manager.request_in_flight))
 
+_has_no_id = _my(client.producer_epoch) == NO_EPOCH
 # Source: TransactionManager.State.isTransitionValid. PREPARED_TRANSACTION has no place here.
 _ALLOWED = (
     (client.UNINITIALIZED, client.ABORTABLE_ERROR, unauthorized_abortable),
     (client.INITIALIZING, client.UNINITIALIZED, True),
     (client.INITIALIZING, client.ABORTING, client_epoch_bump),
     (client.INITIALIZING, client.COMMITTING, commit_may_bump),
+    # by way of an end, without a producer id
+    (client.INITIALIZING, client.ABORTABLE_ERROR, unauthorized_abortable & _has_no_id),
+    (client.INITIALIZING, client.IN_TRANSACTION, unauthorized_abortable & _has_no_id),
     (client.READY, client.INITIALIZING, True),
     (client.READY, client.COMMITTING, True),
     (client.READY, client.ABORTING, True),

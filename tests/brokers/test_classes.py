@@ -56,6 +56,14 @@ CLOSED = (
 )  # fmt: skip
 
 
+NO_ID = (
+    "initTransactions", "send of a record that is too large", "FIND_COORDINATOR is answered NONE",
+    "wait for the result", "abortTransaction", "INIT_PRODUCER_ID is answered NONE",
+    "wait for the result", "beginTransaction",
+)  # fmt: skip
+"""Finding 14: an abort before there is a producer id makes the client fail."""
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -87,6 +95,17 @@ def test_a_closed_client_aborts_its_transaction(broker: Broker) -> None:
     machine = Client(broker.release)
     steps = list(machine.path(0, *CLOSED))
     assert ("abort as it closes", "begin-abort") in steps[-2].rows
+    with Host(machine.java, jars_of(broker.version)) as host:
+        result = compare(machine, steps, host)
+    assert (result.died, result.disagreements) == ("", [])
+
+
+@pytest.mark.releases("4.0.1", "4.3", "4.4")
+def test_a_client_that_aborts_before_it_has_an_id_fails(broker: Broker) -> None:
+    machine = Client(broker.release)
+    steps = list(machine.path(2, *NO_ID))
+    assert ("next request", "nothing-to-end-invalid") in steps[-3].rows
+    assert steps[-1].rows == (("beginTransaction", "error-unwrapped"),)
     with Host(machine.java, jars_of(broker.version)) as host:
         result = compare(machine, steps, host)
     assert (result.died, result.disagreements) == ("", [])

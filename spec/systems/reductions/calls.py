@@ -11,9 +11,15 @@ from ...client import calls, failures, requests
 from ...client.any_broker import is_answer, is_distinguished
 from ...client.queue import Request, answered, current, is_first, queued, sought
 from ...client.state import INITIALIZING, UNINITIALIZED, bump_asked, state
-from ...client.transaction_manager import new_partitions, pending_call, request_in_flight
+from ...client.transaction_manager import (
+    has_id,
+    is_closed,
+    new_partitions,
+    pending_call,
+    request_in_flight,
+)
 from ...messages import producer
-from ...releases.features import calls_in_turn
+from ...releases.features import calls_in_turn, transactional
 
 _CHECK = "tests/model/test_client_replay.py"
 _AFTER_ANSWER = (
@@ -36,7 +42,9 @@ _EVENTS: tuple[Event, ...] = (
     calls.call_close,
 )
 
-is_initializing_first = (state == INITIALIZING) & (pending_call == some(INITIALIZING))
+is_initializing_first = (state == INITIALIZING) & (
+    (pending_call == some(INITIALIZING)) | (transactional & ~has_id)
+)
 batches_are_left = (current != some(Request.END_TXN)) & ~is_initializing_first
 
 
@@ -62,6 +70,12 @@ CALLS = (
         because=_ERRORS,
     ),
     NotOffered(producer, failures.send_failure, when=answered, because=_AFTER_ANSWER),
+    NotOffered(
+        producer,
+        failures.send_failure,
+        when=is_closed,
+        because="A closed client takes no more records.",
+    ),
     NotOffered(
         producer,
         failures.raise_error,

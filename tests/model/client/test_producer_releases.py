@@ -385,6 +385,53 @@ def test_what_is_left_of_a_closed_clients_transaction(release: str, told: str | 
         assert client.machine["state"] == "IN_TRANSACTION"
 
 
+@pytest.mark.parametrize("release", ["4.0.1", NEWEST])
+def test_an_abort_before_there_is_a_producer_id_ends_a_client(release: str) -> None:
+    """docs/findings.md, 14; TransactionManager.beginCompletingTransaction, resetTransactionState"""
+    client = ProducerClient("orders", protocol=release, transaction_version=2)
+    call = client.init_transactions()
+    sought = only(client)
+    client.send("t-0", 2_000_000)
+    client.answer(sought)
+    assert client.run() == []
+    with pytest.raises(CallFailedError, match="MESSAGE_TOO_LARGE"):
+        client.wait(call)
+    end = client.abort_transaction()
+    asked = only(client)
+    assert asked.api == "INIT_PRODUCER_ID"
+    client.answer(asked, producer_id=7, producer_epoch=0)
+    assert client.run() == []
+    assert end.is_successful
+    assert raised(client.begin_transaction) == ("ILLEGAL_STATE", None)
+
+
+@pytest.mark.parametrize("release", ["3.6", "3.9", "4.0.1"])
+def test_a_commit_before_there_is_a_producer_id(release: str) -> None:
+    """TransactionManager.initializeTransactions, State.isTransitionValid"""
+    client = ProducerClient("orders", protocol=release)
+    call = client.init_transactions()
+    client.answer(only(client))
+    client.disconnect(only(client))
+    client.answer(only(client), "GROUP_AUTHORIZATION_FAILED")
+    client.run()
+    assert call.error == "GROUP_AUTHORIZATION_FAILED"
+    with pytest.raises(CallFailedError):
+        client.wait(call)
+    call = client.abort_transaction()
+    assert client.run() == []
+    client.wait(call)
+    assert raised(lambda: client.send("t-0", 2_000_000)) == ("ILLEGAL_STATE", None)
+    client.begin_transaction()
+    if release == "4.0.1":
+        client.commit_transaction()
+        assert client.machine["state"] == "INITIALIZING"
+    else:
+        assert raised(client.commit_transaction) == ("ILLEGAL_STATE", None)
+        assert client.machine["state"] == "COMMITTING_TRANSACTION"
+        assert client.run() == []
+        assert client.machine["state"] == "FATAL_ERROR"
+
+
 @pytest.mark.parametrize("call", ["commit_transaction", "abort_transaction"])
 @pytest.mark.parametrize("release", ["2.2", "2.3", NEWEST])
 def test_a_closed_client_ends_its_transaction_by_itself(release: str, call: str) -> None:

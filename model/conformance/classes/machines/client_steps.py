@@ -18,7 +18,6 @@ from pickle import Pickler, Unpickler
 from typing import Any, Final, NamedTuple, cast
 
 from .....spec.client.state import State
-from .....spec.client.transaction_manager import client_side_epoch_bump_required
 from .....spec.errors import Errors
 from .....spec.releases.features import abortable_error
 from ....client.metrics import Metrics
@@ -395,14 +394,6 @@ def _has_two_of_a_priority(at: _Played, _: Operation) -> bool:
     return max(waiting.values(), default=0) > 1
 
 
-def _would_initialize_twice(at: _Played, event: Operation) -> bool:
-    return (
-        event.number % RUNS in (Number.ABORT, Number.CLOSE)
-        and at.client.producer_epoch < 0
-        and bool(at.client.machine.value(client_side_epoch_bump_required))
-    )
-
-
 def _goes_round(at: _Played, event: Operation) -> bool:
     machine = at.client.machine
     return (
@@ -476,11 +467,6 @@ NOT_OFFERED: Final[tuple[tuple[Callable[[_Played, Operation], bool], str], ...]]
         _has_two_of_a_priority,
         "Any event, where two requests of one priority wait. Kafka's PriorityQueue has no stated "
         "order for them.",
-    ),
-    (
-        _would_initialize_twice,
-        "An abort without a producer id that needs a new epoch. Kafka's client initializes at "
-        "once, and again after the end.",
     ),
     (
         _goes_round,
