@@ -156,10 +156,6 @@ ADDS: Final = ("ADD_PARTITIONS_TO_TXN", "ADD_OFFSETS_TO_TXN", "TXN_OFFSET_COMMIT
 ROWS_LEFT_OUT: Final = {
     ("send request", "not-connected"): "each broker can be reached",
     ("abort as it closes", "force-close"): "the model's sender closes by force itself then",
-    (
-        "next request",
-        "nothing-to-end-invalid",
-    ): "from 4.0 on an abort that isn't offered leads there",
     ("want a producer id", "invalid-transition"): "before 3.8 no broker's answer leads there",
     ("error", "abortable"): "tests alone have it",
     ("error", "fatal"): "tests alone have it",
