@@ -554,6 +554,11 @@ _SENT = (
     "initTransactions", "FIND_COORDINATOR is answered NONE", "INIT_PRODUCER_ID is answered NONE",
     "wait for the result", "beginTransaction", "send",
 )  # fmt: skip
+_WITHOUT_ID = (
+    "initTransactions", "FIND_COORDINATOR is answered NONE",
+    "send of a record that is too large", "INIT_PRODUCER_ID is answered CONCURRENT_TRANSACTIONS",
+    "wait for the result",
+)  # fmt: skip
 SEEDS: Final[Mapping[int, tuple[tuple[str, ...], ...]]] = {
     0: (
         # the leader has forgotten the producer id, and a batch has been acknowledged before
@@ -567,6 +572,9 @@ SEEDS: Final[Mapping[int, tuple[tuple[str, ...], ...]]] = {
             *_SENT, "ADD_PARTITIONS_TO_TXN is answered NONE", "PRODUCE is answered NONE",
             "commitTransaction", "send of a record that is too large", "END_TXN is answered NONE",
         ),
+        # there is no producer id, and the end needs a new epoch
+        (*_WITHOUT_ID, "abortTransaction"),
+        (*_WITHOUT_ID, "close"),
     ),
     2: (
         (
