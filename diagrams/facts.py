@@ -86,13 +86,18 @@ def _taken(
     rows: list[tuple[Row, Facts]] = []
     known = _Known(dict(facts))
     left = assume(table.guard, True, known)
+    before: list[Expression] = []
     for row in table.rows:
         if possible(row.during, known) != truth_of(True):
             continue
         here = assume(row.guard, True, left)
+        if row.goto is not None and lift(row.goto).op == "if":
+            for guard in before:  # the next state depends on what this row's guard says of theirs
+                here = None if here is None else _parts_assumed(guard, False, here)
         if here is not None:
             rows.append((row, here))
         left = assume(row.guard, False, left)
+        before.append(row.guard)
     return tuple(rows)
 
 
@@ -312,6 +317,13 @@ def _parts_assumed(e: Expression, truth: bool, facts: Facts) -> Facts | None:
             return _among(args[1], left, truth, _among(args[0], right, truth, facts))
         case "is_set":
             return _among(args[0], NONE, not truth, facts)
+        case "if":
+            condition, then, otherwise = args
+            if possible(then, facts) == truth_of(not truth):
+                return assume(otherwise, truth, assume(condition, False, facts))
+            if possible(otherwise, facts) == truth_of(not truth):
+                return assume(then, truth, assume(condition, True, facts))
+            return facts
         case _:
             return facts
 

@@ -139,6 +139,12 @@ def test_what_follows_is_found() -> None:
     assert possible(if_(flag, color, Color.BLUE), green) == {"GREEN", "BLUE"}
     assert assume((color == Color.RED) & flag, True, green) is None
     assert assume((color == Color.GREEN) | flag, False, green) is None
+    known = assume(if_(flag, number == 1, color == Color.RED), True, green)
+    assert known is not None
+    assert (possible(flag, known), possible(number, known)) == ({True}, {1})
+    known = assume(if_(flag, color == Color.RED, number == 1), True, green)
+    assert known is not None
+    assert (possible(flag, known), possible(number, known)) == ({False}, {1})
     known = assume(~(held == None), True, green)
     assert known is not None
     assert possible(held.is_set, known) == {True}

@@ -22,6 +22,7 @@ from epochfence.language import (
     Table,
     enum,
     event,
+    if_,
     instantiate,
     lift,
 )
@@ -226,6 +227,27 @@ def test_an_event_that_is_not_taken_up_leads_nowhere() -> None:
         lamp, event("wait"), (Row("wait", goto=Light.ON),), when=lift(False) | (state == Light.ON)
     )
     assert state_diagram(a_system(table), lamp).transitions == ()
+
+
+def test_a_next_state_depends_on_what_earlier_rows_left() -> None:
+    lamp = Machine("lamp")
+    state = lamp.state_field("state", Light)
+    fused, shaken = lamp.field("fused", Bool()), lamp.field("shaken", Bool(), any_initial=True)
+    press = event("press")
+    may_go_on = if_(fused, state == Light.OFF, state == Light.ON)
+    table = Table(
+        lamp,
+        press,
+        (
+            Row("stay", when=shaken & ~may_go_on),
+            Row("go on", when=shaken, goto=if_(fused, Light.ON, Light.BROKEN)),
+        ),
+    )
+    diagram = state_diagram(a_system(table), lamp)
+    assert [(t.source, t.target) for t in diagram.transitions if t.moves] == [
+        ("OFF", "ON"),
+        ("ON", "BROKEN"),
+    ]
 
 
 # The diagram and the runs ----------------------------------------------------------------------
