@@ -86,7 +86,8 @@ def allow(broker: Broker, may: Iterable[tuple[str, str]]) -> None:
 
 
 def take_away(broker: Broker, who: str, resource: str, name: str) -> None:
-    """Takes all permissions on a resource away from a user."""
+    """Takes all permissions on a resource away from a user. The controller has it done before the
+    broker knows of it."""
     every = AclBindingFilter(
         ResourceType[resource], name, ResourcePatternType.LITERAL, f"User:{who}", "*",
         AclOperation.ANY, AclPermissionType.ANY,
@@ -94,6 +95,7 @@ def take_away(broker: Broker, who: str, resource: str, name: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     for done in admin.delete_acls([every]).values():
         assert done.result(TIMEOUT_S)
+    eventually(lambda: not admin.describe_acls(every).result(TIMEOUT_S))
 
 
 async def released(fault: Fault) -> None:
