@@ -102,6 +102,9 @@ class Sender:
             case "SPLIT":
                 self.metrics.record("batch-split-rate")
                 self.accumulator.split(number)
+            case "WAIT":  # the sender has raised an error: the memory isn't given back
+                self.accumulator.release(number)
+                return
             case _:
                 self.fail(number, error, reaction)
         self._release(number)

@@ -210,6 +210,7 @@ drained = Table(
             when=has_sequence,
             set={
                 first: replace(first, status=client.SENT, sequence_reset=False),
+                client.without_entry: client.looked_up(drain.partition),
                 muted: if_(keeps_order, muted | set_of(drain.partition), muted),
             },
             send=(produce(drain.partition, drain.record, first),),
@@ -259,6 +260,7 @@ drained = Table(
             "The batch takes the next sequence",
             set={
                 first: numbered(client.next_sequence[drain.partition]),
+                client.without_entry: client.without_entry - set_of(drain.partition),
                 client.next_sequence[drain.partition]: wrap(
                     client.next_sequence[drain.partition] + details.count, SEQUENCE
                 ),

@@ -7,6 +7,7 @@ from ...language import (
     Row,
     Table,
     any_of,
+    any_true,
     constant,
     each,
     if_,
@@ -34,6 +35,7 @@ from ..messages import (
     producer,
 )
 from ..releases.features import (
+    acks_need_no_entry,
     backoff_grows,
     client_epoch_bump,
     epoch_by_partition,
@@ -192,6 +194,19 @@ last_offset = ProduceResponse.base_offset + details.count - 1
 log_head_is_removed = (
     client.last_acked_offset[ProduceResponse.partition] < ProduceResponse.log_start_offset
 )
+lacks_entry = ProduceResponse.partition.is_in(client.without_entry)
+retries_untracked = any_true(
+    is_retriable(ProduceResponse.error),
+    is_unknown_producer_id,
+    is_out_of_order
+    & client.is_behind_another(
+        unresolved,
+        batch.sequence_reset,
+        batch.base_sequence,
+        client.last_acked[ProduceResponse.partition],
+    ),
+)
+"""TransactionManager.canRetry, where no batch of the partition has been acknowledged since."""
 adjusts_sequences = (has_attempts_left | ~sequence_used_when_sent) & can_adjust_sequences(
     ProduceResponse.partition, ProduceResponse.record
 )
@@ -229,6 +244,16 @@ completed = Table(
             source="TransactionManager.handleCompletedBatch before 2.7.1",
         ),
         Row(
+            "acknowledged-without-entry",
+            "The sequences are forgotten: the sender raises an error, and the batch isn't done",
+            when=is_completed
+            & lacks_entry
+            & (~acks_need_no_entry | (ProduceResponse.base_offset >= 0)),
+            during=transactional & client_epoch_bump,
+            reply=react(ClientStep.WAIT),
+            source="TxnPartitionMap.get, TransactionManager.updateLastAckedOffset",
+        ),
+        Row(
             "acknowledged",
             "The batch is acknowledged",
             when=is_completed,
@@ -236,7 +261,9 @@ completed = Table(
                 batch: completed_batch(batch, client.ACKNOWLEDGED),
                 # The comparison is plain: after a wrap the sequence stays behind.
                 client.last_acked[ProduceResponse.partition]: if_(
-                    client.is_of_this_id(batch) & (last_sequence <= LARGEST_SEQUENCE),
+                    client.is_of_this_id(batch)
+                    & (last_sequence <= LARGEST_SEQUENCE)
+                    & ~lacks_entry,
                     maximum(client.last_acked[ProduceResponse.partition], last_sequence),
                     client.last_acked[ProduceResponse.partition],
                 ),
@@ -317,6 +344,31 @@ completed = Table(
             source="Sender.completeBatch before 2.5",
         ),
         # Sender.canRetry, TransactionManager.canRetry
+        Row(
+            "not-renumbered",
+            "The sequences are forgotten: the sender raises an error, and the batch waits",
+            when=can_retry
+            & lacks_entry
+            & is_unknown_producer_id
+            & ~batch.sequence_reset
+            & (ProduceResponse.log_start_offset >= 0),
+            during=transactional & client_epoch_bump,
+            reply=react(ClientStep.WAIT),
+            source="TxnPartitionMap.startSequencesAtBeginning",
+        ),
+        Row(
+            "not-requeued",
+            "The batch isn't among those in flight: the sender raises an error, and it waits "
+            "until it expires",
+            when=can_retry & details.is_untracked & retries_untracked,
+            during=transactional & client_epoch_bump,
+            set={
+                batch: replace(batch, in_retry=True),
+                client.without_entry: client.looked_up(ProduceResponse.partition),
+            },
+            reply=react(ClientStep.WAIT),
+            source="RecordAccumulator.insertInSequenceOrder",
+        ),
         Row(
             "retriable",
             "The error is retriable, and the batch is sent again",
@@ -464,6 +516,7 @@ completed = Table(
                 client.details[ProduceResponse.partition]: untracked_details(
                     ProduceResponse.partition
                 ),
+                client.without_entry: client.without_entry | set_of(ProduceResponse.partition),
                 client.must_bump: must_bump_after_abort,
                 client.ending: client.ending & (client.state == client.ABORTING),
                 client.bump_asked: client.bump_asked & (client.state == client.ABORTING),
@@ -486,6 +539,7 @@ completed = Table(
                 client.next_sequence[ProduceResponse.partition]: (
                     client.next_sequence[ProduceResponse.partition] - details.count
                 ),
+                client.without_entry: client.looked_up(ProduceResponse.partition),
                 client.must_bump: must_bump_after_abort,
                 client.ending: client.ending & (client.state == client.ABORTING),
                 client.bump_asked: client.bump_asked & (client.state == client.ABORTING),
@@ -502,6 +556,7 @@ completed = Table(
             set={
                 last_error: abortable_cause(batch_error(ProduceResponse.error)),
                 batch: completed_batch(batch, client.FAILED),
+                client.without_entry: client.looked_up(ProduceResponse.partition),
                 client.must_bump: must_bump_after_abort,
                 client.ending: client.ending & (client.state == client.ABORTING),
                 client.bump_asked: client.bump_asked & (client.state == client.ABORTING),

@@ -25,6 +25,7 @@ from ...language import (
     if_,
     maximum,
     record,
+    set_of,
     size,
     some,
     sum_of,
@@ -45,6 +46,7 @@ from ..messages import (
 )
 from ..releases.features import (
     client_epoch_bump,
+    epoch_by_partition,
     stale_epoch_abortable,
     transactional,
     unknown_id_fatal,
@@ -121,6 +123,11 @@ unresolved = producer.field(
     doc="The sequence behind a batch that expired after it had been sent: was it appended?",
 )  # fmt: skip
 
+without_entry = producer.field(
+    "without_entry", Set(PARTITION),
+    doc="Whose sequences are forgotten while a leader may still answer a batch. The next batch "
+    "begins them again.",
+)  # fmt: skip
 entry_id = producer.field("entry_id", Map(PARTITION, PRODUCER_ID))
 entry_epoch = producer.field(
     "entry_epoch", Map(PARTITION, EPOCH), doc="With entry_id: what the partition's sequences count."
@@ -173,6 +180,15 @@ def lower(where: Expression, which: Expression) -> Expression:
 def has_tracked(where: Expression) -> Expression:
     """TransactionManager.hasInflightBatches"""
     return any_of(s, tracked(where, s))
+
+
+def looked_up(where: Expression) -> Expression:
+    """`without_entry` once the batches in flight of a partition have been looked for: from 2.7.1 on
+    the partition has an entry then.
+
+    TransactionManager.hasInflightBatches
+    """
+    return if_(epoch_by_partition, without_entry - set_of(where), without_entry)
 
 
 def is_completing(state: Expression) -> Expression:

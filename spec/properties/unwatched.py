@@ -93,7 +93,7 @@ UNWATCHED: Final = (
     ),
     Unwatched(
         "a batch that fails after its client has given it up: there a batch is forgotten then",
-        ("late_errors_ignored",),
+        ("late_errors_ignored", "acks_need_no_entry"),
         has_system=False,
     ),
     Unwatched(

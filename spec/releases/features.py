@@ -492,6 +492,13 @@ late_errors_ignored = of_clients(
     "failed the batch once more, and with it the next transaction.",
     source="KAFKA-14831, Sender.failBatch",
 )
+acks_need_no_entry = of_clients(
+    "acks_need_no_entry",
+    "3.7",
+    sentence="A client takes an answer without an offset to a batch whose sequences it has "
+    "forgotten. Before, its sender raised an error, and the batch waited until it expired.",
+    source="TxnPartitionMap.maybeUpdateLastAckedSequence",
+)
 errors_reported_alike = of_clients(
     "errors_reported_alike",
     "3.6",

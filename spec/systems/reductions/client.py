@@ -20,6 +20,7 @@ from ....language.expressions import Expression
 from ....language.instances.reductions import (
     Instead,
     LeftOut,
+    Never,
     NotOffered,
     Reduction,
     Settled,
@@ -149,6 +150,10 @@ def _batches_from_zero(partition: Expression, record: Expression) -> Expression:
 _FORGOTTEN = (
     "Nobody reads the id, the epoch and the sequence of a batch whose outcome the application has."
 )
+_NEVER_FORGOTTEN = (
+    "From 2.5 on no leader calls a producer id unknown, and no batch of a system is answered after "
+    "its transaction."
+)
 _SENT_AT_ONCE = (
     "A batch with a transactional id is sent again in the same step, unless a batch with a lower "
     "sequence goes first. It would be sent later in any case, and a request may be in flight for "
@@ -176,6 +181,14 @@ OF_PRODUCE_RESPONSE = (
         _batches_from_zero(ProduceResponse.partition, ProduceResponse.record),
         because="Before 2.3 batches are renumbered in the order of a heap, which real ranges don't "
         "have: up to three batches of one record are in the order that Kafka's heap gives them.",
+    ),
+    Never(
+        (
+            "producer.ProduceResponse/acknowledged-without-entry",
+            "producer.ProduceResponse/not-renumbered",
+            "producer.ProduceResponse/not-requeued",
+        ),
+        because=_NEVER_FORGOTTEN,
     ),
     Instead(
         "producer.ProduceResponse/not-awaited",
@@ -384,6 +397,11 @@ OF_ACCUMULATOR: tuple[Reduction, ...] = (
     LeftOut(accumulator.keeps_order, because="The number of batches in flight is a constant."),
     LeftOut(accumulator.produce_version, because=_ONE_RELEASE),
     StandsFor(accumulator.hurries, False, because=_ONE_RECORD),
+    StandsFor(
+        client.without_entry,
+        set_of(),
+        because=_NEVER_FORGOTTEN,
+    ),
     StandsFor(
         client.details,
         each(

@@ -20,6 +20,7 @@ from epochfence.tests.model.client.producers import (
     client_of,
     initialized,
     only,
+    transactional_of,
 )
 
 LOSE_REQUEST, LOSE_ANSWER, ANSWER = "lose request", "lose answer", "answer"
@@ -320,6 +321,53 @@ def test_a_batch_that_expires_as_it_is_sent_is_answered_in_vain() -> None:
     assert record.error == "TIMEOUT"
     client.answer(sent, base_offset=0)
     assert (record.error, record.offset) == ("TIMEOUT", -1)
+
+
+def in_flight_as_the_partition_is_forgotten(release: str) -> tuple[ProducerClient, Record, Produce]:
+    """A batch in flight to a partition of which an earlier one is answered UNKNOWN_PRODUCER_ID."""
+    client = transactional_of(release)
+    client.send("t-0")
+    client.answer(only(client))
+    client.answer(only(client), base_offset=0)
+    client.send("t-0")
+    (first,) = batches(client)
+    record = client.send("t-0")
+    (second,) = batches(client)
+    client.answer(first, "UNKNOWN_PRODUCER_ID", log_start_offset=0)
+    assert client.run() == []
+    return client, record, second
+
+
+@pytest.mark.parametrize(
+    "error", ["NOT_LEADER_OR_FOLLOWER", "UNKNOWN_PRODUCER_ID", "OUT_OF_ORDER_SEQUENCE_NUMBER"]
+)
+@pytest.mark.parametrize("release", ["2.8", NEWEST])
+def test_a_batch_whose_sequences_are_forgotten_never_goes_again(error: str, release: str) -> None:
+    """RecordAccumulator.insertInSequenceOrder raises an error: the batch stays in flight."""
+    client, record, sent = in_flight_as_the_partition_is_forgotten(release)
+    client.answer(sent, error, log_start_offset=-1)
+    assert (client.run(), record.is_done) == ([], False)
+    client.now_ms += 120_000
+    client.run()
+    assert record.error == "TIMEOUT"
+
+
+@pytest.mark.parametrize("release", ["2.8", NEWEST])
+def test_a_batch_whose_sequences_are_forgotten_is_appended_in_vain(release: str) -> None:
+    """TransactionManager.updateLastAckedOffset raises an error before the batch is done."""
+    client, record, sent = in_flight_as_the_partition_is_forgotten(release)
+    client.answer(sent, base_offset=2)
+    assert (client.run(), record.is_done) == ([], False)
+    assert client.machine.at("last_acked", "t-0") == -1
+
+
+@pytest.mark.parametrize(("release", "is_done"), [("3.6", False), ("3.7", True)])
+def test_a_duplicate_whose_sequences_are_forgotten(release: str, *, is_done: bool) -> None:
+    """TxnPartitionMap.maybeUpdateLastAckedSequence needs no entry of the partition."""
+    client, record, sent = in_flight_as_the_partition_is_forgotten(release)
+    client.answer(sent, "DUPLICATE_SEQUENCE_NUMBER")
+    assert record.is_done == is_done
+    assert client.machine.at("last_acked", "t-0") == -1
 
 
 def test_what_can_not_be() -> None:

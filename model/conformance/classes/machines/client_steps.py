@@ -411,13 +411,11 @@ def _fails_before_the_return(at: _Played, event: Operation) -> bool:
     )
 
 
-def _is_forgotten(at: _Played, event: Operation) -> bool:
+def _is_of_an_earlier_epoch(at: _Played, event: Operation) -> bool:
     sent = at.answered(event)
     if not isinstance(sent, Produce) or event.error in (_CODES[each] for each in FAILURES):
         return False
-    return at.client.accumulator.details(sent.batch).is_untracked or (
-        sent.producer_epoch != at.client.producer_epoch and not at.is_idempotent
-    )
+    return sent.producer_epoch != at.client.producer_epoch and not at.is_idempotent
 
 
 def _aborts_twice(at: _Played, event: Operation) -> bool:
@@ -475,9 +473,9 @@ NOT_OFFERED: Final[tuple[tuple[Callable[[_Played, Operation], bool], str], ...]]
         "initTransactions: Kafka's client learns the version of transactions as the call returns.",
     ),
     (
-        _is_forgotten,
-        "An answer to a batch of an earlier epoch, or whose sequences the client has forgotten, "
-        "unless the batch fails by it. Kafka's client may have no entry of the partition.",
+        _is_of_an_earlier_epoch,
+        "An answer to a batch of an earlier epoch, unless the batch fails by it. Kafka's client "
+        "may have no entry of the partition.",
     ),
     (
         _aborts_twice,
