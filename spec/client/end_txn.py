@@ -40,7 +40,6 @@ from .state import (
     ending,
     entry_epoch,
     entry_id,
-    is_completing,
     last_acked,
     last_acked_offset,
     must_bump,
@@ -65,6 +64,7 @@ from .transaction_manager import (
     finalized_version,
     last_error,
     lost_result,
+    may_be_ready,
     may_initialize,
     new_partitions,
     pending_call,
@@ -93,7 +93,7 @@ version_after_end = if_(downgrade_waits, finalized_version, transaction_version)
 
 AFTER_END = if_(must_bump, INITIALIZING, READY)
 
-may_complete = if_(must_bump, may_initialize | (state == ABORTING), is_completing(state))
+may_complete = if_(must_bump, may_initialize, may_be_ready)
 """Whether the state may be the one after the end: TransactionManager.completeTransaction."""
 
 reported_outcome = if_(state == COMMITTING, Outcome.COMMITTED, Outcome.ABORTED)
@@ -142,7 +142,8 @@ ended = Table(
                 acknowledged.at(txn.value): reported_records,
                 txn: None,
                 ending: False,
-                call_result: lost_result,
+                # initTransactions is answered by another request: an earlier call asked for the end
+                call_result: if_(pending_call == some(INITIALIZING), call_result, lost_result),
                 request_in_flight: False,
                 current: None,
                 answered: False,

@@ -281,7 +281,8 @@ def calls_at(release: str, name: str, system: System = CALLS, on: tuple[str, ...
 @pytest.mark.parametrize(
     ("release", "fixes", "ends"),
     [
-        ("2.5", CALL_ENDS[1:], ("EndTxnResponse/invalid-transition",)),
+        ("2.5", (*CALL_ENDS[1:], "calls_in_turn"), ("initTransactions/initialize",
+         "EndTxnResponse/ended", "InitProducerIdResponse/invalid-transition")),
         ("3.3", CALL_ENDS, ("send failed/abortable", "answer EndTxn/answer",
          "EndTxnResponse/invalid-transition")),
         ("3.6", CALL_ENDS, ("send failed/abortable", "answer InitProducerId/answer",

@@ -10,7 +10,14 @@ from ....language.instances.reductions import NotOffered
 from ...client import calls, failures, requests
 from ...client.any_broker import is_answer, is_distinguished
 from ...client.queue import Request, answered, current, is_first, queued, sought
-from ...client.state import INITIALIZING, UNINITIALIZED, bump_asked, state
+from ...client.state import (
+    ABORTABLE_ERROR,
+    ABORTING,
+    IN_TRANSACTION,
+    INITIALIZING,
+    bump_asked,
+    state,
+)
 from ...client.transaction_manager import (
     has_id,
     is_closed,
@@ -55,13 +62,19 @@ def _is_asked(request: Expression) -> Expression:
 
 CALLS = (
     *(NotOffered(producer, event, when=answered, because=_AFTER_ANSWER) for event in _EVENTS),
-    NotOffered(
-        producer,
-        calls.init_transactions,
-        when=~calls_in_turn
-        & (state != UNINITIALIZED)
-        & ((size(queued) > 0) | current.is_set | (size(new_partitions) > 0)),
-        because="Before 3.2 the queue may then have two requests of a kind (KAFKA-13412).",
+    *(
+        NotOffered(
+            producer,
+            event,
+            when=~calls_in_turn
+            & state.is_in(IN_TRANSACTION, ABORTING, ABORTABLE_ERROR)
+            & (
+                Request.INIT_PRODUCER_ID.is_in(queued) | (current == some(Request.INIT_PRODUCER_ID))
+            ),
+            because="Before 3.3 the queue may then have two InitProducerId, one of which goes "
+            "before EndTxn and one behind it (KAFKA-13412).",
+        )
+        for event in (calls.init_transactions, calls.commit_transaction, calls.abort_transaction)
     ),
     NotOffered(
         producer,

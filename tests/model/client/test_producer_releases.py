@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epochfence.model import Cluster, ProducerClient
-from epochfence.model.client.requests import CallFailedError, Request
+from epochfence.model.client.requests import CallFailedError, CallResult, Request
 from epochfence.spec.client.add_partitions import partition_step
 from epochfence.spec.errors import Errors
 from epochfence.spec.releases.features import NEWEST, RELEASED
@@ -288,6 +288,63 @@ def test_calls_out_of_turn(release: str) -> None:
     client.begin_transaction()
 
 
+def aborts_and_initializes(release: str) -> tuple[ProducerClient, Request, CallResult]:
+    """A client whose abort timed out, and that is initialized with EndTxn in flight; that EndTxn,
+    and the call."""
+    client = transactional_of(release)
+    client.add_partition("t-0")
+    client.answer(only(client))
+    client.abort_transaction()
+    end = only(client)
+    assert isinstance(end, Request)
+    return client, end, client.init_transactions()
+
+
+@pytest.mark.parametrize("release", ["2.5", "2.8", "3.2"])
+def test_an_end_makes_a_client_ready_that_initializes(release: str) -> None:
+    """KAFKA-13412: TransactionManager.State.isTransitionValid. The answer to InitProducerId then
+    leads to no state, and initTransactions gets no result."""
+    client, end, call = aborts_and_initializes(release)
+    assert client.machine["state"] == "INITIALIZING"
+    client.answer(end)
+    assert client.machine["state"] == "READY"
+    assert not client.machine["added"]
+    client.answer(only(client), producer_id=7, producer_epoch=1)
+    assert client.run() == []
+    assert (client.machine["state"], client.producer_epoch) == ("READY", 1)
+    assert not call.is_completed
+
+
+def test_a_client_that_aborts_is_not_initialized_since_3_3() -> None:
+    """KAFKA-13412: TransactionManager.handleCachedTransactionRequestResult"""
+    assert raised(lambda: aborts_and_initializes("3.3")) == ("ILLEGAL_STATE", None)
+
+
+@pytest.mark.parametrize("release", ["2.5", "3.2"])
+def test_an_earlier_end_ends_the_next_transaction(release: str) -> None:
+    """KAFKA-13412: the transaction after it asks again for a partition that is asked for."""
+    client = transactional_of(release)
+    client.add_partition("t-0")
+    client.answer(only(client))
+    client.abort_transaction()
+    client.init_transactions()  # it goes before EndTxn
+    client.answer(only(client), producer_id=7, producer_epoch=1)
+    client.begin_transaction()
+    end = only(client)
+    assert isinstance(end, Request)
+    assert (end.api, end.fields["result"]) == ("END_TXN", "ABORT")
+    client.add_partition("t-1")
+    call = client.commit_transaction()
+    client.answer(end)
+    assert (client.machine["state"], call.is_completed) == ("READY", False)
+    asked = only(client)
+    assert asked.api == "ADD_PARTITIONS_TO_TXN"
+    client.begin_transaction()
+    client.add_partition("t-1")
+    client.answer(asked)
+    assert [*client.machine["new_partitions"]] == [*client.machine["added"]] != []
+
+
 @pytest.mark.parametrize("release", ["2.7", "3.5"])
 def test_a_send_after_an_error(release: str) -> None:
     """KafkaProducer.doSend, TransactionManager.failIfNotReadyForSend, maybeAddPartition"""
@@ -447,6 +504,7 @@ def test_a_closed_client_ends_its_transaction_by_itself(release: str, call: str)
     (sent,) = batches(client)
     client.answer(sent, base_offset=0)
     end = only(client)
+    assert isinstance(end, Request)
     assert isinstance(end, Request)
     assert (end.api, end.fields["result"]) == ("END_TXN", "ABORT")
     client.answer(end)
