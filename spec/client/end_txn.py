@@ -93,7 +93,7 @@ version_after_end = if_(downgrade_waits, finalized_version, transaction_version)
 
 AFTER_END = if_(must_bump, INITIALIZING, READY)
 
-may_complete = if_(must_bump, may_initialize, may_be_ready)
+may_complete = if_(must_bump, may_initialize | (state == ABORTING), may_be_ready)
 """Whether the state may be the one after the end: TransactionManager.completeTransaction."""
 
 reported_outcome = if_(state == COMMITTING, Outcome.COMMITTED, Outcome.ABORTED)

@@ -15,6 +15,7 @@ from ..messages import (
     producer,
 )
 from ..releases.features import (
+    epoch_by_partition,
     one_way_to_ids,
     retried_by_kind,
     stale_epoch_abortable,
@@ -86,6 +87,11 @@ init_error = InitProducerIdResponse.error
 asks_in_loop = ~transactional & ~one_way_to_ids
 """Sender.maybeWaitForProducerId before 2.5: a loop outside of the states."""
 
+sequences_go_on = ~bump_asked & ~epoch_by_partition
+"""Whether a client that is initialized again goes on in mid-sequence: InitProducerIdHandler calls
+resetSequenceNumbers for a new epoch alone. From 2.7.1 on a partition's next batch starts at 0, here
+at once (TransactionManager.maybeUpdateProducerIdAndEpoch)."""
+
 initialized = Table(
     producer,
     on=InitProducerIdResponse,
@@ -122,9 +128,9 @@ initialized = Table(
             set={
                 producer_id: InitProducerIdResponse.producer_id,
                 producer_epoch: InitProducerIdResponse.producer_epoch,
-                next_sequence: each(q, 0),
-                last_acked: each(q, NO_SEQUENCE),
-                last_acked_offset: each(q, NO_OFFSET),
+                next_sequence: each(q, if_(sequences_go_on, next_sequence[q], 0)),
+                last_acked: each(q, if_(sequences_go_on, last_acked[q], NO_SEQUENCE)),
+                last_acked_offset: each(q, if_(sequences_go_on, last_acked_offset[q], NO_OFFSET)),
                 entry_id: each(q, NO_ID),
                 entry_epoch: each(q, NO_EPOCH),
                 unresolved: each(q, None),
