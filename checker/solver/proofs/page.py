@@ -110,7 +110,8 @@ repeated since. The last line of such a section says so, and has the digest of t
 What the first tables and the text above say of these sections was proved of the earlier tables.
 
 This page is written by `make proofs`; `make proofs SECTIONS="5 6"` writes the fifth and the sixth
-of its sections, `SECTIONS=transactions` those of a system. Times are of the machine that wrote it.
+of its sections, `SECTIONS=transactions` those of a system. Times are of Z3's processor, on the
+machine that wrote a section; before 30 November 2026 they were times of the clock.
 """
 
 

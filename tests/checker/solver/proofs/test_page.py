@@ -40,7 +40,6 @@ EARLIER = {
     15: "18c78b15b1923121",
     16: "712d1a13ca36394a",
     18: "09ad7af6d61f3a65",
-    20: "9c8bf712bc591caa",
 }
 
 QUICK = Case("bench/ktx.py", {"I": 2}, ("NoHanging",))
