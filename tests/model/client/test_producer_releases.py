@@ -507,7 +507,6 @@ def test_a_closed_client_ends_its_transaction_by_itself(release: str, call: str)
     client.answer(sent, base_offset=0)
     end = only(client)
     assert isinstance(end, Request)
-    assert isinstance(end, Request)
     assert (end.api, end.fields["result"]) == ("END_TXN", "ABORT")
     client.answer(end)
     assert client.run() == []
