@@ -168,6 +168,18 @@ PROPERTIES = (
         ),
         failure=failure("the client in {} ends a transaction, and goes to {}", _state, _next),
     ),
+    invariant(
+        "LostAnswerIsFatal",
+        (_my(manager.call_result) == manager.CallResult.LOST).implies(_state == client.FATAL_ERROR),
+        "If the answer to a call leads to no state, the client has failed for good.",
+        "KAFKA-14831, TransactionManager.transitionTo",
+        KnownBug(
+            "KAFKA-14831: until 3.6 the client stays as it was",
+            (illegal_state_fatal,),
+            transactional & client_epoch_bump & ~illegal_state_fatal,
+        ),
+        failure=failure("nobody answers the call {}, and the client is in {}", _pending, _state),
+    ),
     step_property(
         "NothingTakenInError",
         (taken & has_error).implies(

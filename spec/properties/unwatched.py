@@ -49,7 +49,7 @@ WATCHED: Final = (
     Watched("offsets_verified", "exactly-once", "4.4", "NoHangingTransaction"),
     Watched("ongoing_by_epoch", "exactly-once", "4.0.0", "NoneSkipped"),
     Watched("calls_in_turn", "calls", "3.3", "AskedOnce"),
-    Watched("illegal_state_fatal", "calls", "3.9", "CloseEnds", bounds="small"),
+    Watched("illegal_state_fatal", "calls", "4.4", "LostAnswerIsFatal", bounds="small"),
     Watched("truncated_by_epoch", "delivery", "0.11.0.0", "NoSilentLoss"),
     Watched("epoch_asked_again", "replication", "2.0", "FollowerInLine"),
     Watched("isr_from_epoch_start", "replication", "2.0", "AcknowledgedKept"),

@@ -227,7 +227,11 @@ CALLS = (
         ("EndIsAllowed",),
         ~illegal_state_fatal,
     ),
-    Unreached("impossible: nobody asks for a new epoch", ("BumpIsBehindEnd",), ~client_epoch_bump),
+    Unreached(
+        "impossible: nobody asks for a new epoch",
+        ("BumpIsBehindEnd", "LostAnswerIsFatal"),
+        ~client_epoch_bump,
+    ),
     Unreached(
         "impossible: without transactional id an error is fatal, and nobody asks again",
         ("NothingTakenInError",),
@@ -254,6 +258,7 @@ CALLS = (
             "OneCallAtATime",
             "ClosedBeginsNothing",
             "EndIsAllowed",
+            "LostAnswerIsFatal",
             "EndIsLast",
             "BumpIsBehindEnd",
             "CoordinatorIsKnown",

@@ -12,6 +12,7 @@ from epochfence.language import System, instantiate, some
 from epochfence.language.instances.reductions import NotOffered
 from epochfence.spec.client.queue import current, queued
 from epochfence.spec.client.requests import next_request
+from epochfence.spec.client.state import READY
 from epochfence.spec.client.transaction_manager import last_error
 from epochfence.spec.errors import Errors
 from epochfence.spec.releases.features import NEWEST
@@ -78,6 +79,9 @@ BROKEN = {
         table="producer.EndTxnResponse",
         row="ended",
         updates={last_error: some(Errors.ILLEGAL_STATE)},
+    ),
+    "LostAnswerIsFatal": altered(
+        SYSTEM, table="producer.EndTxnResponse", row="invalid-transition-fatal", goto=READY
     ),
     "NothingTakenInError": without("next request", "error"),
     "EndIsLast": in_any_order(SYSTEM),
