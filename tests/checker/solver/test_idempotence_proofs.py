@@ -21,6 +21,7 @@ from epochfence.spec.systems.idempotence import system
 from epochfence.tests.checker.solver.test_protocol_proofs import (
     UNCLEAN,
     Twin,
+    assert_rows_are_there,
     convince,
     has_no_proof,
     without,
@@ -31,7 +32,7 @@ ONE = {"partitions": 1}
 NAMES = [item.name for item in (*system.properties, *system.lemmas)]
 FORGETFUL = {
     "table": "producer.bump epoch",
-    "row": "bump",
+    "row": "bumped",
     "updates": {client.batches: each(client.q, each(client.s, client.Batch()))},
 }
 FORGOTTEN = {
@@ -63,6 +64,10 @@ def test_each_proof_has_a_twin() -> None:
     for case in (case for case in CASES if case.system == system.name):
         proved = case.properties or [item.name for item in system.properties]
         assert set(proved) == {item.name for item in TWINS}
+
+
+def test_each_twin_alters_a_row_that_is_there() -> None:
+    assert_rows_are_there(system, TWINS)
 
 
 @pytest.mark.slow

@@ -31,7 +31,11 @@ from epochfence.spec.messages import (
 from epochfence.spec.systems.transactions import system
 from epochfence.tests.checker.plain_progress import Graph, explored
 from epochfence.tests.checker.solver.plain_ranking import faults
-from epochfence.tests.checker.solver.test_protocol_proofs import Twin, has_no_proof
+from epochfence.tests.checker.solver.test_protocol_proofs import (
+    Twin,
+    assert_rows_are_there,
+    has_no_proof,
+)
 from epochfence.tests.spec.alterations import altered
 
 NAME = "PrepareCompletes"
@@ -214,6 +218,10 @@ TWINS = (
         release="4.0.1",
     ),
 )  # fmt: skip
+
+
+def test_each_twin_alters_a_row_that_is_there() -> None:
+    assert_rows_are_there(system, TWINS)
 
 
 @pytest.mark.slow(15)
