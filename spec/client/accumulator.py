@@ -168,6 +168,8 @@ is_ready = any_true(
 """RecordAccumulator.batchReady"""
 has_room = count_of(s, client.is_open(other)) < if_(several_in_flight, IN_FLIGHT, 1)
 """NetworkClient.isReady"""
+begins_again = epoch_by_partition & (client.entry[drain.partition] == client.NEW)
+"""Whether the partition's entry has no id yet: an answer to an earlier batch doesn't count."""
 is_stale = has_stale_producer_id_and_epoch(drain.partition)
 in_flight_unfinished = (is_stale & client.has_tracked(drain.partition)) | (
     client.unresolved[drain.partition].is_set
@@ -210,7 +212,7 @@ drained = Table(
             when=has_sequence,
             set={
                 first: replace(first, status=client.SENT, sequence_reset=False),
-                client.without_entry: client.looked_up(drain.partition),
+                client.entry[drain.partition]: client.looked_up(drain.partition),
                 muted: if_(keeps_order, muted | set_of(drain.partition), muted),
             },
             send=(produce(drain.partition, drain.record, first),),
@@ -260,7 +262,10 @@ drained = Table(
             "The batch takes the next sequence",
             set={
                 first: numbered(client.next_sequence[drain.partition]),
-                client.without_entry: client.without_entry - set_of(drain.partition),
+                client.last_acked[drain.partition]: if_(
+                    begins_again, client.NO_SEQUENCE, client.last_acked[drain.partition]
+                ),
+                client.entry[drain.partition]: client.KEPT,
                 client.next_sequence[drain.partition]: wrap(
                     client.next_sequence[drain.partition] + details.count, SEQUENCE
                 ),
@@ -273,7 +278,8 @@ drained = Table(
                     numbered(client.next_sequence[drain.partition]),
                 ),
             ),
-            source="RecordAccumulator.drainBatchesForOneNode",
+            source="RecordAccumulator.drainBatchesForOneNode; "
+            "TransactionManager.maybeUpdateProducerIdAndEpoch",
         ),
     ),
 )

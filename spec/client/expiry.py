@@ -169,7 +169,7 @@ expired = Table(
                 last_error: abortable_cause(batch_error(Errors.TIMEOUT)),
                 batch: completed_batch(batch, client.FAILED),
                 client.unresolved[expire_batch.partition]: behind_batch,
-                client.without_entry: client.looked_up(expire_batch.partition),
+                client.entry[expire_batch.partition]: client.looked_up(expire_batch.partition),
                 client.must_bump: must_bump_after_abort,
                 client.ending: client.ending & (client.state == client.ABORTING),
                 client.bump_asked: client.bump_asked & (client.state == client.ABORTING),
@@ -197,7 +197,7 @@ expired = Table(
             set={
                 last_error: abortable_cause(batch_error(Errors.TIMEOUT)),
                 batch: completed_batch(batch, client.FAILED),
-                client.without_entry: client.looked_up(expire_batch.partition),
+                client.entry[expire_batch.partition]: client.looked_up(expire_batch.partition),
                 client.must_bump: must_bump_after_abort,
                 client.ending: client.ending & (client.state == client.ABORTING),
                 client.bump_asked: client.bump_asked & (client.state == client.ABORTING),

@@ -194,7 +194,7 @@ last_offset = ProduceResponse.base_offset + details.count - 1
 log_head_is_removed = (
     client.last_acked_offset[ProduceResponse.partition] < ProduceResponse.log_start_offset
 )
-lacks_entry = ProduceResponse.partition.is_in(client.without_entry)
+lacks_entry = client.entry[ProduceResponse.partition] == client.ABSENT
 retries_untracked = any_true(
     is_retriable(ProduceResponse.error),
     is_unknown_producer_id,
@@ -364,7 +364,9 @@ completed = Table(
             during=transactional & client_epoch_bump,
             set={
                 batch: replace(batch, in_retry=True),
-                client.without_entry: client.looked_up(ProduceResponse.partition),
+                client.entry[ProduceResponse.partition]: client.looked_up(
+                    ProduceResponse.partition
+                ),
             },
             reply=react(ClientStep.WAIT),
             source="RecordAccumulator.insertInSequenceOrder",
@@ -516,7 +518,7 @@ completed = Table(
                 client.details[ProduceResponse.partition]: untracked_details(
                     ProduceResponse.partition
                 ),
-                client.without_entry: client.without_entry | set_of(ProduceResponse.partition),
+                client.entry[ProduceResponse.partition]: client.ABSENT,
                 client.must_bump: must_bump_after_abort,
                 client.ending: client.ending & (client.state == client.ABORTING),
                 client.bump_asked: client.bump_asked & (client.state == client.ABORTING),
@@ -539,7 +541,9 @@ completed = Table(
                 client.next_sequence[ProduceResponse.partition]: (
                     client.next_sequence[ProduceResponse.partition] - details.count
                 ),
-                client.without_entry: client.looked_up(ProduceResponse.partition),
+                client.entry[ProduceResponse.partition]: client.looked_up(
+                    ProduceResponse.partition
+                ),
                 client.must_bump: must_bump_after_abort,
                 client.ending: client.ending & (client.state == client.ABORTING),
                 client.bump_asked: client.bump_asked & (client.state == client.ABORTING),
@@ -556,7 +560,9 @@ completed = Table(
             set={
                 last_error: abortable_cause(batch_error(ProduceResponse.error)),
                 batch: completed_batch(batch, client.FAILED),
-                client.without_entry: client.looked_up(ProduceResponse.partition),
+                client.entry[ProduceResponse.partition]: client.looked_up(
+                    ProduceResponse.partition
+                ),
                 client.must_bump: must_bump_after_abort,
                 client.ending: client.ending & (client.state == client.ABORTING),
                 client.bump_asked: client.bump_asked & (client.state == client.ABORTING),

@@ -23,13 +23,14 @@ from ...language import (
     each,
     enum,
     if_,
+    lift,
     maximum,
     record,
-    set_of,
     size,
     some,
     sum_of,
 )
+from ...language.expressions import Operand
 from ..errors import Errors
 from ..messages import (
     EPOCH,
@@ -88,6 +89,8 @@ BatchDetails = record(
     "BatchDetails", count=COUNT, place=COUNT, is_untracked=Bool(), attempts=COUNT,
     created_ms=TIMESTAMP, last_attempt_ms=TIMESTAMP, backoff_ms=COUNT, is_full=Bool(),
 )  # fmt: skip
+Entry = enum("TxnPartitionEntry", "KEPT", "ABSENT", "NEW")
+KEPT, ABSENT, NEW = Entry.KEPT, Entry.ABSENT, Entry.NEW
 NO_SEQUENCE = -1
 NO_ID = 0  # which one doesn't matter without an epoch
 
@@ -123,10 +126,10 @@ unresolved = producer.field(
     doc="The sequence behind a batch that expired after it had been sent: was it appended?",
 )  # fmt: skip
 
-without_entry = producer.field(
-    "without_entry", Set(PARTITION),
-    doc="Whose sequences are forgotten while a leader may still answer a batch. The next batch "
-    "begins them again.",
+entry = producer.field(
+    "entry", Map(PARTITION, Entry),
+    doc="ABSENT: the sequences are forgotten, while a leader may still answer a batch. NEW: there "
+    "is an entry again, and no batch in it yet.",
 )  # fmt: skip
 entry_id = producer.field("entry_id", Map(PARTITION, PRODUCER_ID))
 entry_epoch = producer.field(
@@ -182,13 +185,28 @@ def has_tracked(where: Expression) -> Expression:
     return any_of(s, tracked(where, s))
 
 
+def created(where: Expression) -> Expression:
+    """A partition's entry, which is made if there is none: TxnPartitionMap.getOrCreate."""
+    return if_(entry[where] == ABSENT, NEW, entry[where])
+
+
+def reset_entries(bumps: Operand) -> Expression:
+    """The entries under a new id or epoch: a new epoch removes them, a client that is initialized
+    again keeps them until the next batch. Nobody misses one if no leader has a batch to answer.
+
+    TransactionManager.resetSequenceNumbers
+    """
+    is_awaited = any_of(s, details[q][s].count > 0)
+    return each(q, if_(is_awaited, if_(lift(bumps) | (entry[q] == ABSENT), ABSENT, NEW), KEPT))
+
+
 def looked_up(where: Expression) -> Expression:
-    """`without_entry` once the batches in flight of a partition have been looked for: from 2.7.1 on
-    the partition has an entry then.
+    """A partition's entry once its batches in flight have been looked for: from 2.7.1 on there is
+    one then.
 
     TransactionManager.hasInflightBatches
     """
-    return if_(epoch_by_partition, without_entry - set_of(where), without_entry)
+    return if_(epoch_by_partition, created(where), entry[where])
 
 
 def is_completing(state: Expression) -> Expression:

@@ -397,11 +397,7 @@ OF_ACCUMULATOR: tuple[Reduction, ...] = (
     LeftOut(accumulator.keeps_order, because="The number of batches in flight is a constant."),
     LeftOut(accumulator.produce_version, because=_ONE_RELEASE),
     StandsFor(accumulator.hurries, False, because=_ONE_RECORD),
-    StandsFor(
-        client.without_entry,
-        set_of(),
-        because=_NEVER_FORGOTTEN,
-    ),
+    StandsFor(client.entry, each(client.q, client.KEPT), because=_NEVER_FORGOTTEN),
     StandsFor(
         client.details,
         each(

@@ -361,6 +361,30 @@ def test_a_batch_whose_sequences_are_forgotten_is_appended_in_vain(release: str)
     assert client.machine.at("last_acked", "t-0") == -1
 
 
+@pytest.mark.parametrize("sends_again", [False, True])
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_late_acknowledgement_of_an_earlier_epoch(version: int, *, sends_again: bool) -> None:
+    """TransactionManager.resetSequenceNumbers; maybeAddPartition makes an entry to note it in."""
+    client = transactional_of(NEWEST, transaction_version=version)
+    for _ in range(3):
+        client.send("t-0")
+    if version < 2:
+        client.answer(only(client))
+    (late,) = batches(client)
+    client.now_ms += 120_000
+    client.run()
+    call = client.abort_transaction()
+    client.answer(only(client), producer_id=7, producer_epoch=1)
+    if version < 2:
+        client.answer(only(client), producer_id=7, producer_epoch=1)
+    client.wait(call)
+    if sends_again:
+        client.begin_transaction()
+        client.send("t-0")
+    client.answer(late, base_offset=0)
+    assert client.machine.at("last_acked", "t-0") == (2 if sends_again else -1)
+
+
 @pytest.mark.parametrize(("release", "is_done"), [("3.6", False), ("3.7", True)])
 def test_a_duplicate_whose_sequences_are_forgotten(release: str, *, is_done: bool) -> None:
     """TxnPartitionMap.maybeUpdateLastAckedSequence needs no entry of the partition."""

@@ -142,11 +142,6 @@ OF_ANY_BROKER: Final = (
 """Those to InitProducerId without transactional id."""
 
 
-FAILURES: Final = (
-    "INVALID_RECORD", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE", "TOPIC_AUTHORIZATION_FAILED",
-    "UNKNOWN_SERVER_ERROR",
-)  # fmt: skip
-"""Errors of leaders by which a batch fails, whatever its state."""
 UNAUTHORIZED: Final = (
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED",
     "GROUP_AUTHORIZATION_FAILED", "TRANSACTION_ABORTABLE",
@@ -411,13 +406,6 @@ def _fails_before_the_return(at: _Played, event: Operation) -> bool:
     )
 
 
-def _is_of_an_earlier_epoch(at: _Played, event: Operation) -> bool:
-    sent = at.answered(event)
-    if not isinstance(sent, Produce) or event.error in (_CODES[each] for each in FAILURES):
-        return False
-    return sent.producer_epoch != at.client.producer_epoch and not at.is_idempotent
-
-
 def _aborts_twice(at: _Played, event: Operation) -> bool:
     machine = at.client.machine
     if machine["pending_call"] != "ABORTING_TRANSACTION" or machine["call_acknowledged"]:
@@ -471,11 +459,6 @@ NOT_OFFERED: Final[tuple[tuple[Callable[[_Played, Operation], bool], str], ...]]
         _fails_before_the_return,
         "A record or a batch that fails between the answer to InitProducerId and the return of "
         "initTransactions: Kafka's client learns the version of transactions as the call returns.",
-    ),
-    (
-        _is_of_an_earlier_epoch,
-        "An answer to a batch of an earlier epoch, unless the batch fails by it. Kafka's client "
-        "may have no entry of the partition.",
     ),
     (
         _aborts_twice,
@@ -570,6 +553,12 @@ SEEDS: Final[Mapping[int, tuple[tuple[str, ...], ...]]] = {
             *_SENT, "ADD_PARTITIONS_TO_TXN is answered NONE", "PRODUCE is answered NONE",
             "commitTransaction", "send of a record that is too large", "END_TXN is answered NONE",
         ),
+        # a leader may still answer a batch of the epoch before
+        (
+            *_SENT, "ADD_PARTITIONS_TO_TXN is answered NONE", "delivery.timeout.ms passes",
+            "abortTransaction", "END_TXN is answered NONE", "INIT_PRODUCER_ID is answered NONE",
+            "wait for the result", "beginTransaction", "send",
+        ),
         # there is no producer id, and the end needs a new epoch
         (*_WITHOUT_ID, "abortTransaction"),
         (*_WITHOUT_ID, "close"),
@@ -579,6 +568,10 @@ SEEDS: Final[Mapping[int, tuple[tuple[str, ...], ...]]] = {
             *_SENT, "PRODUCE is answered NONE", "send", "send",
             "PRODUCE is answered UNKNOWN_PRODUCER_ID, whose log has all",
             "PRODUCE is answered INVALID_RECORD",
+        ),
+        (
+            *_SENT, "delivery.timeout.ms passes", "abortTransaction", "END_TXN is answered NONE",
+            "wait for the result", "beginTransaction", "send",
         ),
     ),
     IDEMPOTENT: (
