@@ -411,7 +411,7 @@ class Accumulator:
         return found
 
     def release(self, number: int) -> None:
-        """Forgets a batch whose fate is known."""
-        if self.held(number).status in _DONE:
+        """Forgets a batch whose fate is known, unless it stays among those in flight."""
+        if self.held(number).status in _DONE and not self.details(number).is_given_up:
             self._put(number, batches=None, details=None)
             del self.batches[number]

@@ -259,6 +259,7 @@ completed = Table(
             when=is_completed,
             set={
                 batch: completed_batch(batch, client.ACKNOWLEDGED),
+                details: replace(details, is_given_up=False),
                 # The comparison is plain: after a wrap the sequence stays behind.
                 client.last_acked[ProduceResponse.partition]: if_(
                     client.is_of_this_id(batch)

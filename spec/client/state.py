@@ -26,6 +26,7 @@ from ...language import (
     lift,
     maximum,
     record,
+    replace,
     size,
     some,
     sum_of,
@@ -88,6 +89,7 @@ Batch = record(
 BatchDetails = record(
     "BatchDetails", count=COUNT, place=COUNT, is_untracked=Bool(), attempts=COUNT,
     created_ms=TIMESTAMP, last_attempt_ms=TIMESTAMP, backoff_ms=COUNT, is_full=Bool(),
+    is_given_up=Bool(),
 )  # fmt: skip
 Entry = enum("TxnPartitionEntry", "KEPT", "ABSENT", "NEW")
 KEPT, ABSENT, NEW = Entry.KEPT, Entry.ABSENT, Entry.NEW
@@ -112,7 +114,8 @@ any_batch = batches[q][s]
 details = producer.field(
     "details", Map(PARTITION, Map(RECORD, BatchDetails)),
     doc="A batch: `count` records (none: there is no such batch), `place` in the order in which "
-    "batches were opened; `is_untracked` once the partition's sequences have been forgotten.",
+    "batches were opened; `is_untracked` once the partition's sequences have been forgotten; "
+    "`is_given_up`, and still among those in flight until its leader acknowledges it.",
 )  # fmt: skip
 next_sequence = producer.field("next_sequence", Map(PARTITION, SEQUENCE))
 last_acked = producer.field(
@@ -182,7 +185,17 @@ def lower(where: Expression, which: Expression) -> Expression:
 
 def has_tracked(where: Expression) -> Expression:
     """TransactionManager.hasInflightBatches"""
-    return any_of(s, tracked(where, s))
+    return any_of(s, tracked(where, s) | details[where][s].is_given_up)
+
+
+def given_up_details() -> Expression:
+    """The details of all batches once they are given up without transactional id: none of those in
+    flight is taken out of its partition's set.
+
+    Sender.maybeAbortBatches
+    """
+    stays = is_open(any_batch) & ~transactional
+    return each(q, each(s, if_(stays, replace(details[q][s], is_given_up=True), details[q][s])))
 
 
 def created(where: Expression) -> Expression:

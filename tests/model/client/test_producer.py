@@ -394,6 +394,31 @@ def test_a_duplicate_whose_sequences_are_forgotten(release: str, *, is_done: boo
     assert client.machine.at("last_acked", "t-0") == -1
 
 
+@pytest.mark.parametrize("is_acknowledged", [False, True])
+def test_a_batch_given_up_for_want_of_an_id_holds_the_next_ones_up(
+    *, is_acknowledged: bool
+) -> None:
+    """Sender.maybeAbortBatches leaves it in TxnPartitionEntry's batches in flight."""
+    client = ProducerClient()
+    client.answer(only(client), producer_id=7, producer_epoch=32_767)
+    client.send("t-0")
+    (first,) = batches(client)
+    client.send("t-0")
+    (second,) = batches(client)
+    client.answer(first, "INVALID_RECORD")
+    client.answer(only(client), "CLUSTER_AUTHORIZATION_FAILED")
+    client.answer(only(client), producer_id=8, producer_epoch=0)
+    record = client.send("t-0")
+    assert client.run() == []
+    if is_acknowledged:
+        client.answer(second, base_offset=0)
+        assert [each.records for each in batches(client)] == [(record,)]
+    else:
+        client.answer(second, "INVALID_RECORD")
+        client.now_ms += 120_000
+        assert (client.run(), record.error) == ([], "TIMEOUT")
+
+
 def test_what_can_not_be() -> None:
     client = ProducerClient("orders")
     with pytest.raises(CallFailedError, match="ILLEGAL_STATE"):

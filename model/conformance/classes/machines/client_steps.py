@@ -420,15 +420,6 @@ def _aborts_twice(at: _Played, event: Operation) -> bool:
     )
 
 
-def _fails_before_a_batch_goes_again(at: _Played, event: Operation) -> bool:
-    accumulator = at.client.accumulator
-    return (
-        event.error == _CODES["CLUSTER_AUTHORIZATION_FAILED"]
-        and _is_of_no_coordinator(at, event)
-        and any(accumulator.held(batch).status == "QUEUED" for batch in accumulator.batches)
-    )
-
-
 def _is_of_no_coordinator(at: _Played, event: Operation) -> bool:
     sent = at.answered(event)
     return (
@@ -465,11 +456,6 @@ NOT_OFFERED: Final[tuple[tuple[Callable[[_Played, Operation], bool], str], ...]]
         "A closed client whose abort has failed, while nobody has taken the result. Kafka's sender "
         "takes that abort for its own, and goes round until somebody takes it; the tables' aborts "
         "again.",
-    ),
-    (
-        _fails_before_a_batch_goes_again,
-        "CLUSTER_AUTHORIZATION_FAILED for an idempotent client that has a batch to send again. "
-        "Kafka's client keeps that batch among those in flight, and the tables' forgets it.",
     ),
     (
         _is_of_a_coordinator,
@@ -580,6 +566,19 @@ SEEDS: Final[Mapping[int, tuple[tuple[str, ...], ...]]] = {
             "send", "INIT_PRODUCER_ID is answered NONE and the last epoch", "send",
             "PRODUCE is answered UNKNOWN_PRODUCER_ID, whose log has all",
             "PRODUCE is answered INVALID_RECORD",
+        ),
+        # the new id is refused, with a batch in flight or in its queue again
+        (
+            "send", "INIT_PRODUCER_ID is answered NONE and the last epoch", "send",
+            "PRODUCE is answered INVALID_RECORD",
+            "INIT_PRODUCER_ID is answered CLUSTER_AUTHORIZATION_FAILED",
+            "INIT_PRODUCER_ID is answered NONE", "send",
+        ),
+        (
+            "send", "INIT_PRODUCER_ID is answered NONE and the last epoch",
+            "PRODUCE is answered UNKNOWN_PRODUCER_ID, whose log is cut",
+            "INIT_PRODUCER_ID is answered CLUSTER_AUTHORIZATION_FAILED",
+            "INIT_PRODUCER_ID is answered NONE", "send",
         ),
     ),
 }  # fmt: skip
