@@ -251,7 +251,7 @@ completed = Table(
             & (~acks_need_no_entry | (ProduceResponse.base_offset >= 0)),
             during=transactional & client_epoch_bump,
             reply=react(ClientStep.WAIT),
-            source="TxnPartitionMap.get, TransactionManager.updateLastAckedOffset",
+            source="TransactionManager.updateLastAckedOffset",
         ),
         Row(
             "acknowledged",
@@ -355,7 +355,7 @@ completed = Table(
             & (ProduceResponse.log_start_offset >= 0),
             during=transactional & client_epoch_bump,
             reply=react(ClientStep.WAIT),
-            source="TxnPartitionMap.startSequencesAtBeginning",
+            source="TransactionManager.canRetry",
         ),
         Row(
             "not-requeued",

@@ -17,6 +17,15 @@ class Unexplored(NamedTuple):
 
 UNEXPLORED = (
     Unexplored(
+        "sequences that a client forgets with a batch in flight: in a system, from 2.5 on no "
+        "leader calls a producer id unknown",
+        (
+            "producer.ProduceResponse/acknowledged-without-entry",
+            "producer.ProduceResponse/not-renumbered",
+            "producer.ProduceResponse/not-requeued",
+        ),
+    ),
+    Unexplored(
         "a transactional id without an epoch: in a system it isn't there",
         ("transaction.transactional id expiry/no-epoch",),
     ),

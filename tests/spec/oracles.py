@@ -105,7 +105,7 @@ def _keyed(value: Any) -> Any:
 def _changed(name: str, old: Any, new: Any) -> Iterator[str]:
     if isinstance(new, dict):
         for key in {**old, **new}:
-            yield from _changed(f"{name}.{key}", old.get(key), new.get(key))
+            yield from _changed(f"{name}.{key}", old[key], new[key])
     elif hasattr(new, "_asdict") and hasattr(old, "_asdict"):
         yield from _changed(name, old._asdict(), new._asdict())
     elif old != new:
