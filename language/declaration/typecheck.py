@@ -135,15 +135,19 @@ def fits(source: Type | None, target: Type) -> bool:
 def check_constant(value: Expression, target: Type, where: Expression | str) -> None:
     """Raises DeclarationError where a plain number lies outside a range that is plain as well.
 
-    A branch that its condition looks at, as in `minimum`, may be meant to be out of reach.
+    A branch that its condition or the negation looks at, as in `minimum`, may be meant to be out of
+    reach.
     """
     if value.op not in _MAY_HOLD_NUMBERS:
         return
     if value.op == "some":
         check_constant(value.args[0], target, where)
     if value.op == "if":
+        condition = value.args[0]
+        while condition.op == "not":
+            (condition,) = condition.args
         for branch in value.args[1:]:
-            if not any(branch.same_as(part) for part in value.args[0].args):
+            if not any(branch.same_as(part) for part in condition.args):
                 check_constant(branch, target, where)
     if value.op in ("set_of", "sequence_of") and isinstance(target, (Set, Sequence)):
         for part in value.args:

@@ -242,6 +242,9 @@ ALLOWED: dict[str, dict[str, Any]] = {
     "a plain value for an optional": {"set": {held: x}},
     "a plain value or none": {"set": {held: lang.if_(x == 1, x, None)}},
     "a branch beyond the range that another part takes": {"when": lang.minimum(x, 20) == 3},
+    "a branch that the negated condition looks at": {
+        "set": {x: lang.if_(~(lang.lift(20) < x), x, 20)}
+    },
     "an empty set and sequence": {"set": {few: lang.set_of(), row: lang.sequence_of()}},
     "numbers of other ranges": {"set": {x: lang.size(row) + N}},
     "a part of a record and of a map": {"set": {box.weight: 1, by_shelf[tick.shelf]: 2}},
