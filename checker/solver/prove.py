@@ -18,7 +18,7 @@ from ..ground.graph import Node
 from ..many.workers import Workers
 from ..trace.trace import Trace, shown_trace
 from ..verdict.result import Verdict
-from .bound import bound
+from .bound import Bounded, bound
 from .induction import Induction, Subject
 from .invariants import conditions, find_invariant, question
 from .notation import shown
@@ -433,11 +433,11 @@ class _Harder:
         every = {item.name: item for item in self.closed.properties}
         alone = [replace(self.closed, properties=(every[name],)) for name in names]
         depth, timeout = self.options.depth, self.options.timeout
-        look = partial(bound, depth=depth, only_properties=True, timeout=timeout)
+        look = partial(_bounded, depth=depth, timeout=timeout)
         settled: set[str] = set()
-        for at, found in self.options.workers.each(look, alone, "refute"):
+        for at, (found, seconds) in self.options.workers.each(look, alone, "refute"):
             proof = self.run.proof(names[at])
-            proof.seconds += found.seconds
+            proof.seconds += seconds
             if found.verdict is Verdict.BROKEN:
                 proof.verdict, proof.method = "refuted", "bounded model checking"
                 proof.trace, proof.reason = found.trace, found.reason
@@ -523,6 +523,13 @@ class _Harder:
         proof.lemmas = tuple(lemma for lemma in proof.lemmas if lemma not in nodes)
         proof.invariant = tuple(shown(nodes[part], leaves) for part in kept if part not in own)
         return True
+
+
+def _bounded(instance: Instance, depth: int, timeout: float) -> tuple[Bounded, float]:
+    """A bounded search of a property, and its seconds of the processor, as an obligation's are."""
+    begun = time.thread_time()
+    found = bound(instance, depth, only_properties=True, timeout=timeout)
+    return found, time.thread_time() - begun
 
 
 def _some(cases: Sequence[str]) -> str:
