@@ -19,6 +19,7 @@ from ..releases.features import (
     transaction_version_2,
     transactional,
     unauthorized_abortable,
+    version_looked_up,
 )
 from .application import (
     Outcome,
@@ -56,6 +57,7 @@ from .transaction_manager import (
     call_result,
     client_side_epoch_bump_required,
     end_version,
+    finalized_version,
     has_error,
     has_id,
     is_closed,
@@ -106,6 +108,10 @@ is_raised_unwrapped = last_error.is_set & (
 """TransactionManager.maybeFailWithError: other errors are the cause of a KafkaException."""
 is_pending = pending_call.is_set & ~call_acknowledged
 """TransactionManager.pendingTransition: a call whose result nobody has taken yet."""
+waits_as_ready = (pending_call == some(INITIALIZING)) & ~call_acknowledged & (state == READY)
+"""Whether initTransactions has its result, and hasn't returned."""
+version_returned = if_(version_looked_up & waits_as_ready, finalized_version, transaction_version)
+"""TransactionManager.maybeUpdateTransactionV2Enabled, as initTransactions returns."""
 appends_first = calls_in_turn & ~is_closed
 """Whether a record is in a batch before its partition is added: the record stays there where
 `maybeAddPartition` raises."""
@@ -710,8 +716,8 @@ acknowledged = Table(
         Row(
             "acknowledge",
             "The application has the result of its call",
-            set={call_acknowledged: True},
-            source="TransactionalRequestResult.await, KAFKA-13412",
+            set={call_acknowledged: True, transaction_version: version_returned},
+            source="TransactionalRequestResult.await, KAFKA-13412; KafkaProducer.initTransactions",
         ),
     ),
 )

@@ -88,6 +88,9 @@ def is_unauthorized(error: Expression) -> Expression:
 init_error = InitProducerIdResponse.error
 asks_in_loop = ~transactional & ~one_way_to_ids
 """Sender.maybeWaitForProducerId before 2.5: a loop outside of the states."""
+version_when_asked = if_(~bump_asked & version_looked_up, finalized_version, transaction_version)
+version_as_ready = if_(pending_call.is_set, transaction_version, version_when_asked)
+"""A call that waits looks transaction.version up as it returns: KafkaProducer.initTransactions."""
 
 sequences_go_on = ~bump_asked & ~epoch_by_partition
 """Whether a client that is initialized again goes on in mid-sequence: InitProducerIdHandler calls
@@ -139,16 +142,13 @@ initialized = Table(
                 unresolved: each(q, None),
                 bump_asked: False,
                 last_error: None,
-                transaction_version: if_(
-                    ~bump_asked & version_looked_up, finalized_version, transaction_version
-                ),
+                transaction_version: version_as_ready,
                 request_in_flight: False,
                 current: None,
                 answered: False,
             },
             reply=react(ClientStep.DONE),
-            source="TransactionManager.InitProducerIdHandler.handleResponse, resetSequenceNumbers; "
-            "KafkaProducer.initTransactions",
+            source="TransactionManager.InitProducerIdHandler.handleResponse, resetSequenceNumbers",
         ),
         Row(
             "ready-idempotent",

@@ -7,14 +7,23 @@ from dataclasses import replace
 import pytest
 
 from epochfence.checker.refinement import refine
-from epochfence.language import System
+from epochfence.language import System, some
 from epochfence.language.instances.reductions import NotOffered, Settled
+from epochfence.spec.client import calls, failures
+from epochfence.spec.client import requests as requests_of_client
 from epochfence.spec.client.producer import request_overtaken
-from epochfence.spec.client.state import FATAL_ERROR, state
+from epochfence.spec.client.state import FATAL_ERROR, INITIALIZING, state
+from epochfence.spec.client.transaction_manager import (
+    call_acknowledged,
+    finalized_version,
+    pending_call,
+    transaction_version,
+)
 from epochfence.spec.messages import producer
 from epochfence.spec.systems import shipped
 from epochfence.spec.systems.reductions import client, requests
 from epochfence.spec.systems.reductions.client import OF_DRAIN
+from epochfence.tests.spec.alterations import with_rows
 
 SMALL = {
     "idempotence": {"partitions": 1, "records": 2, "faults": 1},
@@ -103,3 +112,59 @@ def test_fields_that_are_settled_have_no_effect(
     )
     assert found.mismatch is None, f"{reduction.because}: {found.mismatch}"
     assert found.steps > 200
+
+
+LEARNT_AT_ONCE = Settled(
+    {transaction_version: finalized_version},
+    when=calls.waits_as_ready,
+    because="Nobody reads the version of transactions before initTransactions returns.",
+)
+"""A call is one step of a system, which has the version with the answer to InitProducerId."""
+NO_RECORD = NotOffered(
+    producer,
+    failures.send_failure,
+    when=calls.waits_as_ready,
+    because="An application that waits for initTransactions sends no record.",
+)
+FEW_EVENTS = tuple(
+    NotOffered(producer, each, when=True, because="With few events a run goes further.")
+    for each in (
+        calls.call_close,
+        calls.call_offsets,
+        failures.raise_error,
+        requests_of_client.answer_lost,
+        requests_of_client.unauthorized,
+        requests_of_client.version_mismatch,
+    )
+)
+
+
+def with_call_in_row(system: System) -> System:
+    """The system whose row `ready` of initTransactions names the call that waits, as it is."""
+    (table,) = (each for each in system.tables if each.name == "producer.InitProducerIdResponse")
+    (row,) = (each for each in table.rows if each.id == "ready")
+    of_call = replace(
+        row,
+        id="ready-for-call",
+        when=row.guard & (pending_call == some(INITIALIZING)),
+        set={**row.set, pending_call: some(INITIALIZING), call_acknowledged: False},
+    )
+    at = table.rows.index(row)
+    return with_rows(system, table, (*table.rows[:at], of_call, *table.rows[at:]))
+
+
+@pytest.mark.slow(2)
+@pytest.mark.parametrize("protocol", ["4.0.1", "4.4"])
+def test_the_version_may_be_learnt_with_the_answer(protocol: str) -> None:
+    """KafkaProducer.initTransactions learns it as it returns. Only a record that fails before, on
+    another thread, makes a difference: it needs a new epoch without version 2."""
+    shown = with_call_in_row(shipped("calls"))
+    with_record = replace(shown, reductions=(*shown.reductions, LEARNT_AT_ONCE, *FEW_EVENTS))
+    found = refine(with_record, LEARNT_AT_ONCE, protocol=protocol, bounds="small", most=2_000)
+    assert found.mismatch is not None
+    assert found.mismatch.step.startswith("producer.send failed/")
+    for few in ((), FEW_EVENTS):
+        alone = replace(shown, reductions=(*shown.reductions, LEARNT_AT_ONCE, NO_RECORD, *few))
+        found = refine(alone, LEARNT_AT_ONCE, protocol=protocol, bounds="small", most=1_000)
+        assert found.mismatch is None, f"{found.mismatch}"
+        assert found.steps > 10_000

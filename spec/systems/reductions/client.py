@@ -27,7 +27,7 @@ from ....language.instances.reductions import (
     StandsFor,
 )
 from ...answers import awaits, compares_offsets
-from ...client import accumulator, expiry, queue, sender, transaction_manager
+from ...client import accumulator, expiry, init_producer_id, queue, sender, transaction_manager
 from ...client import state as client
 from ...client.accumulator import drain, produce
 from ...client.expiry import expire_batch
@@ -417,6 +417,9 @@ OF_MESSAGES: tuple[Reduction, ...] = (
 
 OF_REQUESTS: tuple[Reduction, ...] = (
     *OF_MESSAGES,
+    StandsFor(
+        init_producer_id.version_as_ready, init_producer_id.version_when_asked, because=_ONE_STEP
+    ),
     LeftOut(queue.queued, because=_ONE_REQUEST),
     LeftOut(queue.current, because=_ONE_REQUEST),
     StandsFor(queue.answered, False, because=_ONE_REQUEST),

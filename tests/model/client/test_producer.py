@@ -419,6 +419,17 @@ def test_a_batch_given_up_for_want_of_an_id_holds_the_next_ones_up(
         assert (client.run(), record.error) == ([], "TIMEOUT")
 
 
+def test_the_version_of_transactions_is_learnt_as_init_transactions_returns() -> None:
+    """KafkaProducer.initTransactions, after TransactionalRequestResult.await."""
+    client = ProducerClient("orders", transaction_version=2)
+    call = client.init_transactions()
+    client.answer(only(client))
+    client.answer(only(client), producer_id=7, producer_epoch=0)
+    assert client.queue.version == 0
+    client.wait(call)
+    assert client.queue.version == 2
+
+
 def test_what_can_not_be() -> None:
     client = ProducerClient("orders")
     with pytest.raises(CallFailedError, match="ILLEGAL_STATE"):

@@ -395,17 +395,6 @@ def _goes_round(at: _Played, event: Operation) -> bool:
     )
 
 
-def _fails_before_the_return(at: _Played, event: Operation) -> bool:
-    call = at.call
-    return (
-        event.number % RUNS in (Number.SEND, Number.SEND_LARGE, Number.PASS)
-        and call is not None
-        and call.is_completed
-        and not call.is_acknowledged
-        and call.call == "initTransactions"
-    )
-
-
 def _aborts_twice(at: _Played, event: Operation) -> bool:
     machine = at.client.machine
     if machine["pending_call"] != "ABORTING_TRANSACTION" or machine["call_acknowledged"]:
@@ -445,11 +434,6 @@ NOT_OFFERED: Final[tuple[tuple[Callable[[_Played, Operation], bool], str], ...]]
         _goes_round,
         "Before 3.7, close while nobody has taken the result of the last call. If Kafka's client "
         "can't abort then, its sender goes round until somebody takes it; the tables' gives up.",
-    ),
-    (
-        _fails_before_the_return,
-        "A record or a batch that fails between the answer to InitProducerId and the return of "
-        "initTransactions: Kafka's client learns the version of transactions as the call returns.",
     ),
     (
         _aborts_twice,
@@ -558,6 +542,13 @@ SEEDS: Final[Mapping[int, tuple[tuple[str, ...], ...]]] = {
         (
             *_SENT, "delivery.timeout.ms passes", "abortTransaction", "END_TXN is answered NONE",
             "wait for the result", "beginTransaction", "send",
+        ),
+        # a record fails before initTransactions has returned
+        (
+            "initTransactions", "FIND_COORDINATOR is answered NONE",
+            "INIT_PRODUCER_ID is answered NONE", "send of a record that is too large",
+            "wait for the result", "beginTransaction", "send", "PRODUCE is answered NONE",
+            "commitTransaction", "END_TXN is answered NONE",
         ),
     ),
     IDEMPOTENT: (
