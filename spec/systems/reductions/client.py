@@ -59,6 +59,9 @@ from ...releases.features import (
     transactional,
 )
 
+_CHECK = "tests/spec/test_client_refinement.py"
+_BATCHES = "tests/spec/test_batches_refinement.py"
+
 # TransactionManager.transitionToFatalError --------------------------------------------------------
 
 FATAL_ERROR = Settled(
@@ -75,7 +78,7 @@ FATAL_ERROR = Settled(
     when=client.state == client.FATAL_ERROR,
     because="A client in FATAL_ERROR sends nothing any more, and the batches in flight have "
     "failed: the rest of its fields has no effect.",
-    refined_by="tests/spec/test_client_refinement.py",
+    refined_by=_CHECK,
 )
 
 # RecordAccumulator.drainBatchesForOneNode --------------------------------------------------------
@@ -90,7 +93,7 @@ OF_DRAIN = (
         & ~((client.state == client.COMMITTING) & client.ending),
         because="The application writes a record when its batch is drained. Before, a record has "
         "no effect.",
-        refined_by="tests/spec/test_client_refinement.py",
+        refined_by=_CHECK,
     ),
     NotOffered(
         producer,
@@ -106,14 +109,14 @@ OF_DRAIN = (
         ),
         because="Sender.runOnce bumps the epoch and adds partitions before it drains. Whoever "
         "drives the client at real ranges takes these steps in their order.",
-        refined_by="tests/spec/test_client_refinement.py",
+        refined_by=_CHECK,
     ),
     StandsFor(
         accumulator.is_send_to_partition_allowed(drain.partition),
         (client.state != client.FATAL_ERROR)
         & (~transactional | (drain.partition.is_in(client.added) | transaction_version_2)),
         because="A client of transactions of version 2 adds a partition with its first batch.",
-        refined_by="tests/spec/test_client_refinement.py",
+        refined_by=_CHECK,
     ),
 )
 
@@ -165,22 +168,26 @@ OF_PRODUCE_RESPONSE = (
         completed_batch(_batch, client.ACKNOWLEDGED),
         client.Batch(status=client.ACKNOWLEDGED),
         because=_FORGOTTEN,
+        refined_by=_BATCHES,
     ),
     StandsFor(
         completed_batch(_batch, client.FAILED),
         client.Batch(status=client.FAILED),
         because=_FORGOTTEN,
+        refined_by=_BATCHES,
     ),
     StandsFor(
         sender.reenqueued(_batch),
         sent_or_reenqueued(ProduceResponse.partition, ProduceResponse.record),
         because=_SENT_AT_ONCE,
+        refined_by=_BATCHES,
     ),
     StandsFor(
         sender.batches_from_zero(ProduceResponse.partition, ProduceResponse.record),
         _batches_from_zero(ProduceResponse.partition, ProduceResponse.record),
         because="Before 2.3 batches are renumbered in the order of a heap, which real ranges don't "
         "have: up to three batches of one record are in the order that Kafka's heap gives them.",
+        refined_by=_BATCHES,
     ),
     Never(
         (
@@ -189,6 +196,7 @@ OF_PRODUCE_RESPONSE = (
             "producer.ProduceResponse/not-requeued",
         ),
         because=_NEVER_FORGOTTEN,
+        refined_by=_BATCHES,
     ),
     Instead(
         "producer.ProduceResponse/not-awaited",
@@ -228,6 +236,7 @@ OF_PRODUCE_RESPONSE = (
             ),
         ),
         because=_SENT_AT_ONCE,
+        refined_by=_BATCHES,
     ),
     Instead(
         "producer.ProduceResponse/out-of-order-behind-another",
@@ -256,6 +265,7 @@ OF_PRODUCE_RESPONSE = (
             ),
         ),
         because=_SENT_AT_ONCE,
+        refined_by=_BATCHES,
     ),
     Instead(
         "producer.ProduceResponse/out-of-order-unresolved",
@@ -278,6 +288,7 @@ OF_PRODUCE_RESPONSE = (
             ),
         ),
         because=_SENT_AT_ONCE,
+        refined_by=_BATCHES,
     ),
     Instead(
         "producer.ProduceResponse/unknown-id-sequence-reset",
@@ -299,6 +310,7 @@ OF_PRODUCE_RESPONSE = (
             ),
         ),
         because=f"{_SENT_AT_ONCE} A leader knows where its log starts.",
+        refined_by=_BATCHES,
     ),
     Instead(
         "producer.ProduceResponse/unknown-id-renumbered",
@@ -329,6 +341,7 @@ OF_PRODUCE_RESPONSE = (
         ),
         because="Answers have no offsets where a leader forgets a producer id with the last of its "
         "records alone, or never calls one unknown.",
+        refined_by=_BATCHES,
     ),
 )
 
@@ -354,6 +367,7 @@ OF_EXPIRY = (
         completed_batch(expiry.batch, client.FAILED),
         client.Batch(status=client.FAILED),
         because=_FORGOTTEN,
+        refined_by=_BATCHES,
     ),
     Instead(
         "producer.batch expires/in-retry-abortable",
@@ -378,6 +392,7 @@ OF_EXPIRY = (
         ),
         because="With one record for a partition the mark of an unresolved sequence shows nowhere: "
         "nothing is sent after the expiry, and resolving it finds the error that there is.",
+        refined_by=_BATCHES,
     ),
 )
 
@@ -396,8 +411,10 @@ OF_ACCUMULATOR: tuple[Reduction, ...] = (
     ),
     LeftOut(accumulator.keeps_order, because="The number of batches in flight is a constant."),
     LeftOut(accumulator.produce_version, because=_ONE_RELEASE),
-    StandsFor(accumulator.hurries, False, because=_ONE_RECORD),
-    StandsFor(client.entry, each(client.q, client.KEPT), because=_NEVER_FORGOTTEN),
+    StandsFor(accumulator.hurries, False, because=_ONE_RECORD, refined_by=_BATCHES),
+    StandsFor(
+        client.entry, each(client.q, client.KEPT), because=_NEVER_FORGOTTEN, refined_by=_BATCHES
+    ),
     StandsFor(
         client.details,
         each(
@@ -422,12 +439,14 @@ OF_REQUESTS: tuple[Reduction, ...] = (
     ),
     LeftOut(queue.queued, because=_ONE_REQUEST),
     LeftOut(queue.current, because=_ONE_REQUEST),
-    StandsFor(queue.answered, False, because=_ONE_REQUEST),
+    StandsFor(queue.answered, False, because=_ONE_REQUEST, refined_by=_BATCHES),
     LeftOut(queue.sought, because=_ONE_REQUEST),
     LeftOut(transaction_manager.request_in_flight, because=_ONE_REQUEST),
     LeftOut(transaction_manager.transaction_coordinator, because=_ONE_REQUEST),
     LeftOut(transaction_manager.group_coordinator, because=_ONE_REQUEST),
-    StandsFor(transaction_manager.new_partitions, set_of(), because=_ONE_REQUEST),
+    StandsFor(
+        transaction_manager.new_partitions, set_of(), because=_ONE_REQUEST, refined_by=_BATCHES
+    ),
     LeftOut(transaction_manager.last_error, because="Nothing follows from the cause of a failure."),
     LeftOut(transaction_manager.transaction_started, because=_ONE_STEP),
     LeftOut(transaction_manager.pending_call, because=_ONE_STEP),
@@ -435,7 +454,12 @@ OF_REQUESTS: tuple[Reduction, ...] = (
     LeftOut(transaction_manager.call_result, because=_ONE_STEP),
     LeftOut(transaction_manager.init_version, because=_ONE_RELEASE),
     LeftOut(transaction_manager.offsets_version, because=_ONE_RELEASE),
-    StandsFor(transaction_manager.is_closed, False, because="No client of a system closes."),
+    StandsFor(
+        transaction_manager.is_closed,
+        False,
+        because="No client of a system closes.",
+        refined_by=_BATCHES,
+    ),
 )
 """Calls and requests that are one step."""
 
