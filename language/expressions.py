@@ -11,6 +11,7 @@ them by identity; `same_as` tells whether two trees are one.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias
@@ -285,9 +286,9 @@ def lift(value: object) -> Expression:
         return value
     if value is None or isinstance(value, (bool, int)):
         return Expression("const", (), value)
+    said = value if isinstance(value, Interned) else reprlib.repr(value)
     raise DeclarationError(
-        f"{value if isinstance(value, Interned) else repr(value)} is neither an expression, a "
-        f"number, a truth nor None{_hint(value)}"
+        f"{said} is neither an expression, a number, a truth nor None{_hint(value)}"
     )
 
 

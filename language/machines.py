@@ -179,7 +179,7 @@ def event(
     try:
         records = [e for e in every if e.op == "element" and not isinstance(type_of(e), SCALARS)]
     except DeclarationError as error:
-        raise DeclarationError(f"event {event_name}: {error}") from None
+        raise error.within(f"event {event_name}", None) from None
     if len(records) > 1:
         raise DeclarationError(
             f"event {event_name}: {' and '.join(e.data for e in records)} are both no plain values"

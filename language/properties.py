@@ -229,7 +229,7 @@ def _check(
     try:
         check_from_outside(expression, bound)
     except DeclarationError as error:
-        raise DeclarationError(f"property {name}: {error}") from None
+        raise error.within(f"property {name}", None) from None
     if any(node.op == "after" for node in children_first(expression)) != speaks_of_next:
         none = "an invariant has no after(), nor has a property of progress"
         use = "a step property uses after(...)" if speaks_of_next else none

@@ -251,19 +251,19 @@ class System(Rendered):
         try:
             check_from_outside(self.end)
         except DeclarationError as error:
-            raise DeclarationError(f"system {self.name}, terminal: {error}") from None
+            raise error.within(f"system {self.name}, terminal", None) from None
         for name, values in self.bounds.items():
             try:
                 self._check_bounds(values)
             except DeclarationError as error:
-                raise DeclarationError(f"system {self.name}, bounds {name}: {error}") from None
+                raise error.within(f"system {self.name}, bounds {name}", None) from None
         known: set[Expression] = set()
         logs = ((f"log {log.title}", part) for log in self.logs for part in log.parts)
         for where, part in (*self.parts(), *logs):
             try:
                 self._check_names(part, known)
             except DeclarationError as error:
-                raise DeclarationError(f"{where}: {error}") from None
+                raise error.within(where, None) from None
         self._check_tables()
         self._check_types()
         self._check_unreached()
@@ -283,7 +283,7 @@ class System(Rendered):
                 reduced.check(self.tables)
                 reduced.machines = {machine.name: machine for machine in self._every_machine()}
             except DeclarationError as error:
-                raise DeclarationError(f"system {self.name}, {error}") from None
+                raise error.within(f"system {self.name}", None) from None
             names = (
                 "tables", "properties", "progress", "lemmas", "rankings", "fairness", "budgets",
                 "channels", "terminal", "initials", "logs",
@@ -500,10 +500,11 @@ class System(Rendered):
                         "so: declare it once, or choose another name"
                     )
             if node.op == "field" and self.reduced and node.data in self.reduced.left:
+                reduction = self.reduced.fields[node.data]
                 raise DeclarationError(
                     f"`{node}` is left out of {self.name} by a reduction "
-                    f"({self.reduced.fields[node.data].because}): nothing can read it"
-                )
+                    f"({reduction.because}): nothing can read it"
+                ).within("", reduction.declared)
             if node.op == "field" and node.data.machine not in machines:
                 raise DeclarationError(
                     f"`{node}` is a field of {node.data.machine}, which has no table in {self.name}"

@@ -208,7 +208,7 @@ class Table:
             if self.response is not None:
                 self._check_response(self.response, is_named=True)
         except DeclarationError as error:
-            raise DeclarationError(f"table {self.name}: {error}") from None
+            raise error.within(f"table {self.name}", None) from None
         where = (self.machine, self.on, self.response, *self.others)
         for row in self.rows:
             if row.fits_in == where:  # as a view of the table has most rows of the table itself

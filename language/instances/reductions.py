@@ -32,7 +32,7 @@ from operator import is_
 from typing import Any, TypeAlias
 
 from ..declaration.arguments import check_kind, items
-from ..declaration.errors import DeclarationError
+from ..declaration.errors import DeclarationError, declared_at
 from ..declaration.places import Place, here
 from ..expressions import (
     FALSE,
@@ -291,7 +291,8 @@ class Reduced:
         self.also: dict[str, Also] = {}
         for one in self.reductions:
             check_kind("reductions", one, _Reduction)
-            self._add(one)
+            with declared_at(one.declared):
+                self._add(one)
         self._known: dict[Expression, Expression] = {}
         self._tables: dict[Table, Table] = {}
         self._events: dict[Event, Event] = {}
@@ -456,7 +457,8 @@ class Reduced:
         if same and response is table.response and on is table.on:
             return table
         if not rows:
-            raise DeclarationError(f"table {table.name}: reductions leave no row of it")
+            error = DeclarationError(f"table {table.name}: reductions leave no row of it")
+            raise error.within("", table.declared)
         names = {table.machine.name, *(machine.name for machine in table.others)}
         others = (*table.others, *(m for m in self._read_by(rows) if m.name not in names))
         withheld = table.withheld.union(offers)
@@ -666,7 +668,7 @@ class Reduced:
                 raise DeclarationError(
                     f"property {item.name} reads `{node}`, which a reduction leaves out "
                     f"({found.because}): take out the reduction{remedy}"
-                )
+                ).within("", found.declared)
         return item.changed(self.expression)
 
     def lemma(self, item: Property) -> Property:
@@ -703,15 +705,21 @@ class Reduced:
         """Raises DeclarationError for a reduction of a row or an event that no table has."""
         tables = tuple(tables)
         rows = {f"{table.name}/{row.id}" for table in tables for row in table.rows}
-        for name in (*self.rows, *self.before, *self.also):
-            if name not in rows:
-                raise DeclarationError(f"reductions: no table has the row {name!r}")
         taken = {(table.machine.name, table.on) for table in tables}
-        for machine, event in self.offers:
-            if (machine, event) not in taken:
+        for one in self.reductions:
+            with declared_at(one.declared):
+                self._check(one, rows, taken)
+
+    def _check(self, one: Reduction, rows: set[str], taken: set[tuple[str, Event]]) -> None:
+        if isinstance(one, NotOffered):
+            if (one.machine.name, one.event) not in taken:
                 raise DeclarationError(
-                    f"reductions, NotOffered: {machine} has no table on {event.name}"
+                    f"reductions, NotOffered: {one.machine.name} has no table on {one.event.name}"
                 )
+        elif isinstance(one, (Never, Instead, Before, Also)):
+            for _, name, _ in self._entries(one):
+                if name not in rows:
+                    raise DeclarationError(f"reductions: no table has the row {name!r}")
 
 
 def _negated(condition: Expression) -> Expression:

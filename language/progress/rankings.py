@@ -91,7 +91,7 @@ def _of_state(where: str, part: Expression, *, is_number: bool = False) -> Expre
         compared = is_number and not isinstance(type_of(part), Bool)
         check_from_outside(part >= 0 if compared else part, free_variables(part))
     except DeclarationError as error:
-        raise DeclarationError(f"{where}: {error}") from None
+        raise error.within(where, None) from None
     if any(node.op == "after" for node in children_first(part)):
         raise DeclarationError(f"{where}: `{part}` speaks of the next state")
     return part

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from .possible_states import NEW
-from .session import Disagreement
+from .session import DisagreementError
 
 _NUMBER = re.compile(r"\d[\d,.]*")
 _BY = "by "
@@ -28,7 +28,7 @@ class Difference(NamedTuple):
     rows: frozenset[str]
 
     @staticmethod
-    def of(found: Disagreement) -> Difference:
+    def of(found: DisagreementError) -> Difference:
         """The difference that a disagreement shows."""
         line, response = found.trace[-1]
         name = str(line.get("request") or "release")
@@ -56,7 +56,7 @@ class Difference(NamedTuple):
         )
 
 
-def _rows(found: Disagreement) -> frozenset[str]:
+def _rows(found: DisagreementError) -> frozenset[str]:
     lines = (line for reason in found.reasons for line in reason)
     return frozenset(line.removeprefix(_BY) for line in lines if line.startswith(_BY))
 

@@ -4,7 +4,7 @@
         def ask(self, request, fields):
             return my_broker.send(request, fields)
 
-`Session` puts requests to a system and raises `Disagreement` at the first answer that isn't
+`Session` puts requests to a system and raises `DisagreementError` at the first answer that isn't
 allowed. `replay` does so for a trace, a file that `epochfence diff` runs as well.
 `model.conformance.testing` generates the requests.
 """
@@ -100,7 +100,7 @@ class System(ABC):
         `prompt` alone. Without this method it is never known."""
         raise NotImplementedError
 
-    def tolerates(self, found: Disagreement) -> bool:
+    def tolerates(self, found: DisagreementError) -> bool:
         """Whether an answer that isn't allowed is known: then the run goes on as if that answer was
         lost. Without this method none is."""
         return False
@@ -132,7 +132,7 @@ class Exchange(NamedTuple):
         return f"{name}({text_of(fields)}) → {answered}"
 
 
-class Disagreement(AssertionError):
+class DisagreementError(AssertionError):
     """The last answer of a trace isn't allowed; `allowed` are the allowed ones, and `reasons` has
     for each of them its row and the conditions nearest to the actual answer. The last request may
     be one that the adapter sends for itself (`is_beside`), and that has no answer."""
@@ -192,8 +192,8 @@ class Session:
         self.compared = 0
 
     def ask(self, request: str, **fields: Any) -> Answer | None:
-        """The system's response. Raises Disagreement where it isn't allowed, and ModelError for
-        fields that no request has."""
+        """The system's response. Raises DisagreementError where it isn't allowed, and ModelError
+        for fields that no request has."""
         line = {"request": request, **fields}
         return self._put(line, lambda: self.system.ask(request, fields))
 
@@ -218,7 +218,7 @@ class Session:
         if allowed := self.possible.ask(line, response):
             shown = [self.guide.inward(answer) for answer in allowed]
             reasons = [self.possible.reasons(line, response or {}, answer) for answer in allowed]
-            found = Disagreement([*self.trace], shown, self.protocol, reasons)
+            found = DisagreementError([*self.trace], shown, self.protocol, reasons)
             if not self.system.tolerates(found):
                 raise found
             self.possible.ask(line, None)
@@ -231,15 +231,15 @@ class Session:
 
     @contextmanager
     def _needing(self) -> Generator[None]:
-        """Raises Disagreement if the system gives no answer to a request of the adapter's own."""
+        """Raises DisagreementError if a request of the adapter's own gets no answer."""
         try:
             yield
         except UnansweredError as error:
             raise self._silence(error) from error
 
-    def _silence(self, error: UnansweredError) -> Disagreement:
+    def _silence(self, error: UnansweredError) -> DisagreementError:
         last = Exchange({"request": error.request}, {NO_ANSWER: error.what})
-        return Disagreement([*self.trace, last], [], self.protocol, is_beside=True)
+        return DisagreementError([*self.trace, last], [], self.protocol, is_beside=True)
 
     def take(self, line: Line) -> None:
         """Executes a line of a trace. Raises as `ask`."""
@@ -304,8 +304,8 @@ class Session:
 def replay(lines: Iterable[Line], system: System, protocol: str | None = None) -> list[Exchange]:
     """Puts the lines of a trace, as `model.requests.read` reads them, to a system.
 
-    Returns the session's exchanges. Raises Disagreement at the first answer that isn't allowed, and
-    ModelError for a wrong line.
+    Returns the session's exchanges. Raises DisagreementError at the first answer that isn't
+    allowed, and ModelError for a wrong line.
     """
     session = Session(system, protocol)
     try:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..engine.errors import ModelError
 from .difference import Difference
-from .session import Disagreement, Exchange, Session, System
+from .session import DisagreementError, Exchange, Session, System
 
 USUAL_TIMEOUT_MS = 60_000
 TELLERS = ("InitProducerId", "EndTxn")
@@ -37,7 +37,7 @@ class Step:
     further: int | None = 0
 
 
-def smallest(found: Disagreement, system: Callable[[], System]) -> Disagreement:
+def smallest(found: DisagreementError, system: Callable[[], System]) -> DisagreementError:
     """The smallest run that shows the same difference: `found` itself if no smaller run does, or if
     not even the same run does so again."""
     for smaller in shrinking(found, system):
@@ -45,7 +45,7 @@ def smallest(found: Disagreement, system: Callable[[], System]) -> Disagreement:
     return found
 
 
-def shows_again(found: Disagreement, system: Callable[[], System]) -> bool:
+def shows_again(found: DisagreementError, system: Callable[[], System]) -> bool:
     """Whether the same requests show the same difference again, in one of so many `TRIES`."""
     wanted, steps = Difference.of(found), _steps_of(found)
     again = (_again(steps, system, found.protocol) for _ in range(TRIES))
@@ -53,8 +53,8 @@ def shows_again(found: Disagreement, system: Callable[[], System]) -> bool:
 
 
 def shrinking(
-    found: Disagreement, system: Callable[[], System], *, seconds: float | None = None
-) -> Iterator[Disagreement]:
+    found: DisagreementError, system: Callable[[], System], *, seconds: float | None = None
+) -> Iterator[DisagreementError]:
     """Runs that show the same difference, each smaller than the one before. The last is the
     smallest, unless looking for it takes longer than `seconds`."""
     wanted = Difference.of(found)
@@ -78,7 +78,7 @@ def shrinking(
             return
 
 
-def _steps_of(found: Disagreement) -> list[Step]:
+def _steps_of(found: DisagreementError) -> list[Step]:
     return list(_steps(found.trace[:-1] if found.is_beside else found.trace))
 
 
@@ -102,7 +102,7 @@ def _steps(trace: Sequence[Exchange]) -> Iterator[Step]:
 
 def _again(
     steps: Sequence[Step], system: Callable[[], System], protocol: str
-) -> Disagreement | None:
+) -> DisagreementError | None:
     """Puts the steps to a new system: the disagreement, if there is one."""
     asked = system()
     try:
@@ -124,7 +124,7 @@ def _again(
                 return None
             answer = session.trace[-1].response or {}
             told[step.number] = answer.get("producer_id", -1), answer.get("producer_epoch", -1)
-    except Disagreement as found:
+    except DisagreementError as found:
         return found
     except ModelError:
         return None

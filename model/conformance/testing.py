@@ -26,7 +26,7 @@ from ...files import write_whole
 from ...spec.releases.features import KAFKA, expected_epoch
 from ..requests import LARGEST_EPOCH, Answer
 from .honest_clients import Honest, Level
-from .session import Disagreement, Session, System
+from .session import DisagreementError, Session, System
 from .shrink import smallest
 from .simulated_clients import Client, batch, identity
 
@@ -111,8 +111,8 @@ def _test_case(of: type[Conformance]) -> type[unittest.TestCase]:
 
 def search(of: type[Conformance], settings: Settings) -> None:
     """Looks for a disagreement as these settings of Hypothesis say, but for its shrinking. Raises
-    the smallest Disagreement, which is saved first where the class says so; AssertionError where
-    no answer could be compared."""
+    the smallest DisagreementError, which is saved first where the class says so; AssertionError
+    where no answer could be compared."""
     __tracebackhide__ = True
     of.compared = 0
     phases = [one for one in settings.phases if one not in (Phase.shrink, Phase.explain)]
@@ -125,7 +125,7 @@ def search(of: type[Conformance], settings: Settings) -> None:
     )
     try:
         run_state_machine_as_test(of, settings=quiet)
-    except Disagreement as found:
+    except DisagreementError as found:
         told = smallest(found, of.system)
     else:
         if not of.compared:
@@ -137,7 +137,7 @@ def search(of: type[Conformance], settings: Settings) -> None:
     if of.saves_to is not None:
         write_whole(Path(of.saves_to), told.lines())
     # a new one, as Hypothesis has put notes of its own to the one that it met
-    raise Disagreement(
+    raise DisagreementError(
         told.trace, told.allowed, told.protocol, told.reasons, is_beside=told.is_beside
     )
 
@@ -198,7 +198,7 @@ class Conformance(RuleBasedStateMachine):
         return self.level == "well-behaved"
 
     def ask(self, request: str, lost: bool = False, /, **fields: Any) -> Answer | None:
-        """Asks, twice if the first answer gets lost on its way. Raises Disagreement."""
+        """Asks, twice if the first answer gets lost on its way. Raises DisagreementError."""
         before = self.session.compared
         if lost:
             self.session.ask(request, **fields)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from epochfence.model.conformance.session import Disagreement, replay
+from epochfence.model.conformance.session import DisagreementError, replay
 from epochfence.model.conformance.testing import Conformance
 from epochfence.model.requests import Answer
 from epochfence.tests.broker.mock_cluster import MockSystem
@@ -24,7 +24,7 @@ def told(answer: Answer, like: str) -> str:
 
 @pytest.mark.parametrize("listed", DISAGREEMENTS, ids=lambda listed: listed.what)
 def test_a_listed_disagreement_is_there_and_is_the_first(listed: Listed) -> None:
-    with pytest.raises(Disagreement) as found:
+    with pytest.raises(DisagreementError) as found:
         replay(listed.lines, MockSystem(), RELEASE)
     assert len(found.value.trace) == len(listed.lines)
     response, (allowed,) = found.value.trace[-1].response, found.value.allowed
@@ -63,7 +63,7 @@ def test_what_is_generated_finds_no_other_kind() -> None:
                 return None
             try:
                 return super().ask(*asked, **fields)
-            except Disagreement as disagreement:
+            except DisagreementError as disagreement:
                 self.is_over = True
                 line, response = disagreement.trace[-1]
                 assert response is not None

@@ -188,3 +188,9 @@ def test_what_holds_expressions_is_compared_without_a_truth() -> None:
     assert one(x=n) == one(x=n) != one(x=m)
     assert pickle.loads(pickle.dumps((one, other))) == (one, other)
     assert lang.event("e", i) == lang.event("e", i) != lang.event("e", KEY.variable("j"))
+
+
+def test_a_long_value_is_shortened() -> None:
+    with pytest.raises(DeclarationError, match="one by one") as raised:
+        lang.lift({name: [name] * 100 for name in "abcdefghijklmnop"})
+    assert len(str(raised.value)) < 300

@@ -364,8 +364,10 @@ def test_a_comparison_with_a_member_that_is_left_out_is_false() -> None:
 def test_a_reduction_that_does_not_fit_is_refused(
     reductions: tuple[Reduction, ...], error: str
 ) -> None:
-    with pytest.raises(DeclarationError, match=error):
+    with pytest.raises(DeclarationError, match=error) as raised:
         system(*reductions)
+    assert raised.value.place is not None
+    assert raised.value.place.file == __file__
 
 
 def test_a_reduction_needs_a_reason() -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from ...wire.connection import BrokerError, NoAnswerError, UnreachableError
-from ..session import Disagreement, System
+from ..session import DisagreementError, System
 from .cluster.cluster import OF_TABLES, LiveCluster
 from .cluster.producer_epochs import Skip, use_up
 from .holds.hold_places import Threads
@@ -58,7 +58,7 @@ class BrokerSystem(System):
     def __init__(
         self, cluster: LiveCluster, *, settles: bool = True,
         restarts: Callable[[], None] | None = None, threads: Threads | None = None,
-        tolerates: Callable[[Disagreement], bool] = lambda _: False,
+        tolerates: Callable[[DisagreementError], bool] = lambda _: False,
     ) -> None:  # fmt: skip
         self.cluster = cluster
         self.transaction_version = cluster.transaction_version
@@ -255,7 +255,7 @@ class BrokerSystem(System):
 
     # Time and crashes -------------------------------------------------------------------------
 
-    def tolerates(self, found: Disagreement) -> bool:
+    def tolerates(self, found: DisagreementError) -> bool:
         """See System."""
         return self._tolerates(found)
 

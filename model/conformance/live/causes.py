@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ..difference import Difference
-from ..session import Disagreement
+from ..session import DisagreementError
 
 Rank = Literal["lost or duplicated data", "fencing", "no answer", "wrong error", "a field"]
 RANKS: Final[tuple[Rank, ...]] = (
@@ -35,7 +35,7 @@ class Finding:
     `is_repeated` says whether the same requests show it again (None: this wasn't tried)."""
 
     suite: str
-    disagreement: Disagreement
+    disagreement: DisagreementError
     count: int = 1
     is_repeated: bool | None = None
 
@@ -74,7 +74,7 @@ def causes(findings: Iterable[Finding]) -> list[Cause]:
     return sorted(every, key=lambda one: (RANKS.index(one.rank), -one.count, one.name))
 
 
-def rank_of(found: Disagreement) -> Rank:
+def rank_of(found: DisagreementError) -> Rank:
     """How bad a disagreement is."""
     difference, error = Difference.of(found), _error(found)
     if found.no_answer is not None:
@@ -96,7 +96,7 @@ def rank_of(found: Disagreement) -> Rank:
     return "lost or duplicated data" if request in APPENDS else "wrong error"
 
 
-def name_of(found: Disagreement) -> str:
+def name_of(found: DisagreementError) -> str:
     """The cause of a disagreement: the row that should decide, and the actual answer; of a refusal
     that is a wrong one, or has a wrong field, the same for all rows."""
     difference, error = Difference.of(found), _error(found)
@@ -113,7 +113,7 @@ def name_of(found: Disagreement) -> str:
     return f"{error} instead of {expected}"
 
 
-def changes_nothing(found: Disagreement) -> bool:
+def changes_nothing(found: DisagreementError) -> bool:
     """Whether both answers are refusals: the states after them are the same."""
     error = _error(found)
     return (
@@ -123,7 +123,7 @@ def changes_nothing(found: Disagreement) -> bool:
     )
 
 
-def is_known(found: Disagreement, known: Collection[str]) -> str | None:
+def is_known(found: DisagreementError, known: Collection[str]) -> str | None:
     """The line of `known` that names a disagreement: its cause, or the one row that decides. None:
     there is none."""
     for name in (name_of(found), _rows(Difference.of(found))):
@@ -138,7 +138,7 @@ def known_in(text: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def _error(found: Disagreement) -> str | None:
+def _error(found: DisagreementError) -> str | None:
     response: Mapping[str, Any] = found.trace[-1].response or {}
     error = response.get("error")
     return None if error is None else str(error)

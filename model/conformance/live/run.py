@@ -16,7 +16,7 @@ from ...wire.connection import BrokerError, NoAnswerError
 from ..difference import Difference
 from ..honest_clients import Level
 from ..possible_states import RowName, TooManyStatesError
-from ..session import NO_ANSWER, Disagreement, Exchange, Session, System
+from ..session import NO_ANSWER, DisagreementError, Exchange, Session, System
 from ..shrink import shows_again, shrinking
 from .broker import BrokerSystem, NotHeldError
 from .causes import Finding, changes_nothing, is_known
@@ -200,7 +200,7 @@ class Run:
         )  # fmt: skip
         self._releases = [*of_releases(self.versions, oracle)]
         self._known: dict[Difference, Finding] = {}
-        self._unshrunk: list[Disagreement] = []
+        self._unshrunk: list[DisagreementError] = []
         self._shrunk: Difference | None = None
         self._tolerated = 0
         self._unused, self._most_unused = 0.0, math.inf
@@ -368,7 +368,7 @@ class Run:
             system.settles = settles
             for line in self._looks(session):
                 session.take(line)
-        except Disagreement as found:
+        except DisagreementError as found:
             if not self._names_an_old_coordinator(session):
                 self._unshrunk.append(found)
         except StalledError:
@@ -442,7 +442,7 @@ class Run:
                 one.step()
             for line in self._looks(session):
                 session.take(line)
-        except Disagreement as found:
+        except DisagreementError as found:
             if not self._names_an_old_coordinator(session):
                 self._found("random", found)
         except TooManyStatesError:
@@ -463,7 +463,7 @@ class Run:
         if self._barren == BARREN:
             raise BrokerError(f"{self.cluster.place} gives no answers any more")
 
-    def _found(self, suite: str, found: Disagreement) -> None:
+    def _found(self, suite: str, found: DisagreementError) -> None:
         """Keeps a disagreement that is like none before, as its smallest run."""
         finding = self._kept(suite, found)
         if finding is None:
@@ -491,7 +491,7 @@ class Run:
                 self._known[difference] = other
                 self.report.findings.remove(finding)
 
-    def _kept(self, suite: str, found: Disagreement) -> Finding | None:
+    def _kept(self, suite: str, found: DisagreementError) -> Finding | None:
         """A disagreement that is like none before; others are counted, as are known ones."""
         if (name := is_known(found, self.report.known)) is not None:
             self.report.known[name] += 1
@@ -504,7 +504,7 @@ class Run:
         self.report.findings.append(finding)
         return finding
 
-    def _tolerates(self, found: Disagreement) -> bool:
+    def _tolerates(self, found: DisagreementError) -> bool:
         """Whether a run goes on after a difference that is known, or was found before: if both
         answers are refusals, the states are as declared."""
         difference = Difference.of(found)
@@ -522,7 +522,7 @@ class Run:
     def _beside(self, error: NoAnswerError) -> None:
         """Keeps that a request of our own had no answer."""
         last = Exchange({"request": error.request}, {NO_ANSWER: error.what})
-        self._kept(START, Disagreement([last], [], self.protocol, is_beside=True))
+        self._kept(START, DisagreementError([last], [], self.protocol, is_beside=True))
 
     def keep(self, suite: str) -> None:
         """Keeps unshrunk findings as they were found: the brokers are gone."""

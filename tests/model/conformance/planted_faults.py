@@ -17,7 +17,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from epochfence.model.conformance.session import Disagreement, System
+from epochfence.model.conformance.session import DisagreementError, System
 from epochfence.model.conformance.testing import Conformance, search
 
 BROKER = Path(__file__).parents[3] / "docs" / "examples" / "memory_broker.py"
@@ -228,22 +228,22 @@ def examples_needed(fault: Fault, number: int) -> int:
         def ask(self, *asked: Any, **fields: Any) -> dict[str, object] | None:
             try:
                 return super().ask(*asked, **fields)
-            except Disagreement:
+            except DisagreementError:
                 found.append(made)
                 raise
 
     try:
         searched(Counted, MOST, number, shrinks=False)
-    except Disagreement:
+    except DisagreementError:
         return found[0]
     raise AssertionError(f"not found in {MOST} examples: {fault.what}")
 
 
-def smallest(fault: Fault) -> Disagreement:
+def smallest(fault: Fault) -> DisagreementError:
     """The disagreement that a fault comes down to. Raises AssertionError where none is found."""
     try:
         searched(machine(fault.system(), fault.release), MOST, 0, shrinks=True)
-    except Disagreement as found:
+    except DisagreementError as found:
         return found
     raise AssertionError(f"not found in {MOST} examples: {fault.what}")
 

@@ -14,7 +14,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from epochfence.model import Cluster
 from epochfence.model.conformance import shrink
-from epochfence.model.conformance.session import Disagreement, Session, System, replay
+from epochfence.model.conformance.session import DisagreementError, Session, System, replay
 from epochfence.model.conformance.testing import Conformance, search
 from epochfence.model.engine.errors import ModelError
 from epochfence.model.requests import answer, difference, read, run
@@ -176,7 +176,7 @@ def test_it_is_not_allowed_where_a_system_says_that_it_never_does_so(
         session.ask("EndTxn", **who, result="COMMIT")
         session.ask("Fetch", partition="t-0")
 
-    with pytest.raises(Disagreement):
+    with pytest.raises(DisagreementError):
         go_on()
     assert session.trace[-1].line["request"] == last
 
@@ -208,7 +208,7 @@ def test_a_fault_comes_down_to_a_few_requests_that_show_it() -> None:
 
     trace = read(found.lines())
     assert [told["error"] for told in run(trace, fault.release)] == ["NONE"] * 3
-    with pytest.raises(Disagreement) as again:
+    with pytest.raises(DisagreementError) as again:
         replay(trace, fault.system()(), fault.release)
     assert str(again.value) == str(found)
     assert len(replay(trace, adapter(faultless(), fault.release)(), fault.release)) == 3
@@ -218,7 +218,7 @@ def test_the_smallest_disagreement_is_saved(tmp_path: Path) -> None:
     class Saving(machine(FAULTS[0].system(), FAULTS[0].release)):
         saves_to = tmp_path / "trace.jsonl"
 
-    with pytest.raises(Disagreement) as found:
+    with pytest.raises(DisagreementError) as found:
         searched(Saving, 40, 0, shrinks=True)
     assert (tmp_path / "trace.jsonl").read_text() == found.value.lines()
 
@@ -238,7 +238,7 @@ def test_ids_in_a_trace_are_those_of_a_cluster_that_takes_the_same() -> None:
     assert session.skip_to_epoch("a", 32_766)
     assert not session.skip_to_epoch("a", 100)
     session.ask("InitProducerId", transactional_id="a")
-    lines = Disagreement(session.trace, [], "4.1").lines()
+    lines = DisagreementError(session.trace, [], "4.1").lines()
     assert run(read(lines), "4.1") == [exchange.response or {} for exchange in session.trace]
     assert session.trace[-1].response == {"error": "NONE", "producer_id": 1, "producer_epoch": 0}
     assert difference(read(lines), "2.7", "4.1") == []
@@ -249,7 +249,7 @@ def test_an_answer_that_nobody_allows_names_those_that_are() -> None:
         def ask(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
             return {"error": "INVALID_REQUEST"}
 
-    with pytest.raises(Disagreement, match="allows: error NONE, producer_id a new one"):
+    with pytest.raises(DisagreementError, match="allows: error NONE, producer_id a new one"):
         Session(Deaf()).ask("InitProducerId", transactional_id="a")
 
 
@@ -298,13 +298,13 @@ SHRUNK = {
 def test_a_smallest_run_takes_few_requests_and_has_nothing_to_spare(what: str) -> None:
     (fault,) = (fault for fault in FAULTS if fault.what == what)
     system, asked = counting(fault.system())
-    with pytest.raises(Disagreement) as met:
+    with pytest.raises(DisagreementError) as met:
         searched(machine(system, fault.release), 1_000, 0, shrinks=False)
     asked.clear()
     found = shrink.smallest(met.value, system)
     assert len(asked) < 600  # Hypothesis takes some thousand
     assert len(found.trace) <= SHRUNK[what]
-    with pytest.raises(Disagreement) as again:
+    with pytest.raises(DisagreementError) as again:
         replay(read(found.lines()), system(), fault.release)
     assert str(again.value) == str(found)
     assert shrink.smallest(found, system) is found  # no line can be spared
@@ -314,7 +314,7 @@ def test_what_doesnt_show_again_is_told_as_it_was_found() -> None:
     session = Session(Oracle(), "4.1")
     session.ask("InitProducerId", transactional_id="a")
     session.ask("InitProducerId", transactional_id="b")
-    found = Disagreement(session.trace, [], "4.1")
+    found = DisagreementError(session.trace, [], "4.1")
     assert shrink.smallest(found, Oracle) is found
 
 
@@ -325,7 +325,7 @@ def test_a_failing_test_tells_the_run_and_nothing_of_hypothesis(tmp_path: Path) 
     test = Tested.TestCase
     assert test is Tested.TestCase
     test.settings = settings(test.settings, max_examples=100, database=None)
-    with pytest.raises(Disagreement) as found:
+    with pytest.raises(DisagreementError) as found:
         test("runTest").runTest()
     assert not getattr(found.value, "__notes__", [])
     assert found.value.__cause__ is found.value.__context__ is None
@@ -344,7 +344,7 @@ def test_a_well_behaved_level_finds_everyday_faults_alone() -> None:
             run_state_machine_as_test(
                 Tested, settings=settings(FEW, max_examples=60, phases=[Phase.generate])
             )
-        except Disagreement:
+        except DisagreementError:
             return True
         return False
 
@@ -387,7 +387,7 @@ def test_an_answer_before_the_entry_is_looked_at_has_its_row_as_well() -> None:
             return {"error": "NONE"}
 
     for _ in range(2):  # what is remembered of the first time isn't in the way
-        with pytest.raises(Disagreement) as found:
+        with pytest.raises(DisagreementError) as found:
             Session(Lax(), "4.1").ask(
                 "InitProducerId", transactional_id="a", transaction_timeout_ms=900_001
             )

@@ -11,7 +11,7 @@ import pytest
 from epochfence.model import Cluster
 from epochfence.model.conformance import shrink
 from epochfence.model.conformance.difference import Difference
-from epochfence.model.conformance.session import Disagreement, Session, System, UnansweredError
+from epochfence.model.conformance.session import DisagreementError, Session, System, UnansweredError
 from epochfence.model.requests import answer
 
 A = {"transactional_id": "a"}
@@ -53,7 +53,7 @@ def test_another_disagreement_on_the_same_request_is_not_the_same() -> None:
     old = begin(session)
     begin(session)
     session.ask("Fetch", partition="t-0")
-    with pytest.raises(Disagreement) as met:
+    with pytest.raises(DisagreementError) as met:
         session.ask("EndTxn", **old, result="COMMIT")
     wanted = Difference.of(met.value)
     assert (wanted.given, wanted.expected) == (("INVALID_REQUEST",), {"PRODUCER_FENCED"})
@@ -70,7 +70,7 @@ def test_a_line_is_spared_whose_answer_a_later_one_names() -> None:
     begin(session)
     begin(session)
     who = begin(session)
-    with pytest.raises(Disagreement) as met:
+    with pytest.raises(DisagreementError) as met:
         session.ask("EndTxn", **who, result="COMMIT")
     assert Difference.of(met.value).expected == {"INVALID_TXN_STATE"}
     found = shrink.smallest(met.value, Ends)
@@ -88,7 +88,7 @@ def test_a_producer_id_without_an_epoch_stays_one() -> None:
     session = Session(Lenient(), "4.1")
     session.ask("InitProducerId", transactional_id="b")
     who = begin(session)
-    with pytest.raises(Disagreement) as met:
+    with pytest.raises(DisagreementError) as met:
         session.ask("InitProducerId", **{**who, "producer_epoch": -1})
     assert shrink.shows_again(met.value, Lenient)
     found = shrink.smallest(met.value, Lenient)
@@ -120,7 +120,7 @@ def test_no_answer_is_a_disagreement() -> None:
     begin(session)
     who = begin(session)
     shown = r"no answer\n1 .*\n.*\n3 EndTxn.*closed\n  4.1 allows: error NONE"
-    with pytest.raises(Disagreement, match=shown) as met:
+    with pytest.raises(DisagreementError, match=shown) as met:
         session.ask("EndTxn", **who, result="ABORT")
     assert met.value.no_answer == "the connection was closed"
     found = shrink.smallest(met.value, Closing)
@@ -131,7 +131,7 @@ def test_no_answer_to_a_request_beside_is_one_as_well() -> None:
     session = Session(Closing(), "4.1")
     who = begin(session)
     session.ask("Fetch", partition="t-0")
-    with pytest.raises(Disagreement, match=r"DescribeTransactions.*closed") as met:
+    with pytest.raises(DisagreementError, match=r"DescribeTransactions.*closed") as met:
         session.ask("Produce", partition="t-0", **who, base_sequence=0, count=2)
     assert met.value.is_beside
     assert "DescribeTransactions" not in met.value.lines()
@@ -159,5 +159,5 @@ def test_fields_differ_in_ways(given: Any, allowed: Any, told: str) -> None:
     session = Session(Oracle(), "4.1")
     session.ask("InitProducerId", **A)
     trace = [session.trace[0]._replace(response=given)]
-    found = Difference.of(Disagreement(trace, [allowed], "4.1"))
+    found = Difference.of(DisagreementError(trace, [allowed], "4.1"))
     assert found.given[0].partition(": ")[2] == told

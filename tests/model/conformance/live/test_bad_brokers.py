@@ -24,7 +24,7 @@ from epochfence.model.conformance.live.cluster.cluster import LiveCluster
 from epochfence.model.conformance.live.run import Run
 from epochfence.model.conformance.live.suites.directed_suite import Way
 from epochfence.model.conformance.possible_states import RowName
-from epochfence.model.conformance.session import Disagreement, Session
+from epochfence.model.conformance.session import DisagreementError, Session
 from epochfence.model.conformance.simulated_clients import UNKNOWN_ID
 from epochfence.model.serve.server import Server
 from epochfence.model.wire.listener import LOST, Answer, Request, Silence
@@ -312,7 +312,7 @@ def test_records_beyond_the_last_stable_offset_are_a_finding(is_planted: bool) -
         session.ask(
             "Produce", partition="t-0", transactional_id="a", **who, base_sequence=0, count=2
         )
-        with pytest.raises(Disagreement) if is_planted else nullcontext() as met:
+        with pytest.raises(DisagreementError) if is_planted else nullcontext() as met:
             session.ask("Fetch", partition="t-0")
         cluster.close()
     if met is not None:

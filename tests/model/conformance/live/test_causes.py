@@ -22,17 +22,19 @@ from epochfence.model.conformance.live.causes import (
     name_of,
     rank_of,
 )
-from epochfence.model.conformance.session import Disagreement, Exchange, Session, System
+from epochfence.model.conformance.session import DisagreementError, Exchange, Session, System
 from epochfence.model.requests import answer
 from epochfence.model.wire.listener import Request
 from epochfence.tests.model.conformance.live.oracle_broker import OracleBroker, running
 
 
-def differs(request: str, given: Mapping[str, Any], *allowed: Mapping[str, Any]) -> Disagreement:
+def differs(
+    request: str, given: Mapping[str, Any], *allowed: Mapping[str, Any]
+) -> DisagreementError:
     """A disagreement in the answer to a request, whose row is `r`."""
     reasons = [["by partition: E, row r (Source.method), then log: F, row s"]] * len(allowed)
     last = Exchange({"request": request}, dict(given))
-    return Disagreement([last], [dict(one) for one in allowed], "4.1", reasons)
+    return DisagreementError([last], [dict(one) for one in allowed], "4.1", reasons)
 
 
 def error(name: str, **fields: Any) -> dict[str, Any]:
@@ -92,7 +94,7 @@ ROW = "partition: E, row r"
         ),
     ],
 )  # fmt: skip
-def test_a_cause_has_a_rank_and_a_name(found: Disagreement, rank: str, name: str) -> None:
+def test_a_cause_has_a_rank_and_a_name(found: DisagreementError, rank: str, name: str) -> None:
     assert (rank_of(found), name_of(found)) == (rank, name)
 
 
@@ -142,7 +144,7 @@ class Tolerated(System):
             {"error": "UNKNOWN"} if told["error"] == "INVALID_PRODUCER_ID_MAPPING" else {}
         )
 
-    def tolerates(self, found: Disagreement) -> bool:
+    def tolerates(self, found: DisagreementError) -> bool:
         self.tolerated.append(name_of(found))
         return changes_nothing(found)
 
@@ -155,7 +157,7 @@ def test_a_run_goes_on_after_what_is_tolerated_and_finds_what_is_behind_it() -> 
     told = session.ask("InitProducerId", transactional_id="a", transaction_timeout_ms=60_000)
     assert told is not None
     own = {name: told[name] for name in ("producer_id", "producer_epoch")}
-    with pytest.raises(Disagreement, match="INVALID_TXN_STATE"):
+    with pytest.raises(DisagreementError, match="INVALID_TXN_STATE"):
         session.ask("EndTxn", transactional_id="a", **own, result="COMMIT")
 
 

@@ -10,7 +10,7 @@ from epochfence.model.cluster import Cluster
 from epochfence.model.conformance.honest_clients import Level
 from epochfence.model.conformance.live.clients import of_releases
 from epochfence.model.conformance.live.suites.random_requests import Drawn, DrawnHonest
-from epochfence.model.conformance.session import Disagreement, Session, System
+from epochfence.model.conformance.session import DisagreementError, Session, System
 from epochfence.model.requests import answer
 
 VERSIONS = {
@@ -49,7 +49,7 @@ def found(level: Level) -> set[tuple[str, str]]:
         try:
             while len(session.trace) < 30:
                 one.step()
-        except Disagreement as disagreement:
+        except DisagreementError as disagreement:
             (allowed,) = {answer["error"] for answer in disagreement.allowed}
             seen.add((str(disagreement.trace[-1].line["request"]), allowed))
     return seen
