@@ -151,7 +151,7 @@ class Coordinating:
 
 
 def identity(answer: dict[str, Any]) -> dict[str, Any]:
-    """The producer id and epoch that somebody was told, if there are any."""
+    """The producer id and epoch of somebody's answer, if there are any."""
     if answer.get("producer_epoch", -1) < 0:
         return {}
     return {name: answer[name] for name in ("producer_id", "producer_epoch")}

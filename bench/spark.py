@@ -84,7 +84,7 @@ def cells(size: str, part: dict[str, Any]) -> tuple[str, ...]:
 
 
 def run(size: tuple[int, ...], folder: Path, *more: str) -> tuple[dict[str, Any], int]:
-    """A search as a process of its own: what it told, and its peak memory."""
+    """A search as a process of its own: its output, and its peak memory."""
     report = folder / "result.json"
     report.unlink(missing_ok=True)
     constants = [f"{name}={value}" for name, value in zip("IKES", size, strict=True)]

@@ -19,8 +19,8 @@ from weakref import WeakValueDictionary
 
 from .declaration.arguments import check_kind, check_name, shown
 from .declaration.errors import DeclarationError, UnsettledError
+from .declaration.unsupported import Refused
 from .terms.interned import Interned
-from .terms.unsupported import Refused
 
 if TYPE_CHECKING:
     from .types import Enum, Key, Type

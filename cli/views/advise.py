@@ -152,7 +152,7 @@ def _notes(options: AdviseOptions, release: str) -> list[str]:
 def _of_earlier(
     client: Client, broker: str, setting: Setting, found: Iterable[Item]
 ) -> Iterator[str]:
-    """What the patch releases before the last one of a line have besides."""
+    """The items of a line's earlier patch releases that the last one doesn't have."""
     from ...spec.bugs.advice import advice
 
     if not re.fullmatch(r"\d+\.\d+", broker):

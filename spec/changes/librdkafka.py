@@ -109,13 +109,6 @@ order_is_lost = ProduceResponse.error.is_in(
 )
 batch = batches[q][s]
 
-_FAILED = {
-    txn: None,
-    ending: False,
-    connection: connection + 1,
-    last_error: some(Errors.KAFKA_EXCEPTION),
-    call_result: CallResult.FAILED,
-}
 transactional = (
     Change(
         "librdkafka",
@@ -177,7 +170,13 @@ transactional = (
             when=state.is_in(COMMITTING, ABORTING) & ~ending & ~can_only_close,
             during=unknown_end_fatal,
             goto=FATAL_ERROR,
-            set=_FAILED,
+            set={
+                txn: None,
+                ending: False,
+                connection: connection + 1,
+                last_error: some(Errors.KAFKA_EXCEPTION),
+                call_result: CallResult.FAILED,
+            },
             source="unknown_end_fatal",
         ),
     )
@@ -189,7 +188,13 @@ transactional = (
             "The connection breaks at EndTxn: the client can only be closed",
             during=unknown_end_fatal,
             goto=FATAL_ERROR,
-            set=_FAILED,
+            set={
+                txn: None,
+                ending: False,
+                connection: connection + 1,
+                last_error: some(Errors.KAFKA_EXCEPTION),
+                call_result: CallResult.FAILED,
+            },
             source="unknown_end_fatal",
         ),
     )
@@ -201,7 +206,13 @@ transactional = (
             "The connection breaks before the answer to EndTxn: the client can only be closed",
             during=unknown_end_fatal,
             goto=FATAL_ERROR,
-            set=_FAILED,
+            set={
+                txn: None,
+                ending: False,
+                connection: connection + 1,
+                last_error: some(Errors.KAFKA_EXCEPTION),
+                call_result: CallResult.FAILED,
+            },
             source="unknown_end_fatal",
         ),
     )

@@ -127,11 +127,8 @@ passing = Table(
     ),
 )
 
-_WRITTEN = {
-    first_modified: if_(reading.log_end < SEGMENT, now, first_modified),
-    last_modified: if_(reading.log_end < SEGMENT, last_modified, now),
-}
-
+modified_at_first = if_(reading.log_end < SEGMENT, now, first_modified)
+modified_at_last = if_(reading.log_end < SEGMENT, last_modified, now)
 
 delete = event("append a tombstone", producer_id=PRODUCER_ID, key=KEY)
 open_transaction = reading.ongoing[delete.producer_id]
@@ -155,7 +152,8 @@ deletes = Table(
                 reading.log: append(reading.log, tombstone),
                 reading.log_end: reading.log_end + 1,
                 tombstones: tombstones | set_of(reading.log_end),
-                **_WRITTEN,
+                first_modified: modified_at_first,
+                last_modified: modified_at_last,
             },
             source="ProducerAppendInfo.appendDataBatch",
         ),
@@ -320,7 +318,7 @@ retention_change = (
     )
     .without_tables("store.clean", "store.clean in part")
     .table("store.append a record")
-    .also(set=_WRITTEN)
+    .also(set={first_modified: modified_at_first, last_modified: modified_at_last})
     .table("store.append a marker")
-    .also(set=_WRITTEN)
+    .also(set={first_modified: modified_at_first, last_modified: modified_at_last})
 )

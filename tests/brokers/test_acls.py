@@ -104,7 +104,7 @@ async def released(fault: Fault) -> None:
 
 
 def asked(broker: Broker, who: str, name: str, version: int, fields: dict[str, Any]) -> str:
-    """What a user is told by the broker."""
+    """The broker's answer to a user."""
     connection = Connection("127.0.0.1", broker.also_port, Security(username=who, password=who))
     return told_of(connection, name, version, fields)
 

@@ -45,7 +45,7 @@ class Asking:
         assert self.ask("AddOffsetsToTxn", 1, self.own)["error_code"] == "NONE"
 
     def commits(self, *, plain: bool = False, committed_offset: int = 5, **member: Any) -> None:
-        """TxnOffsetCommit or OffsetCommit of a member: its error is told."""
+        """The error of a member's TxnOffsetCommit or OffsetCommit."""
         part = {
             "partition_index": 0,
             "committed_offset": committed_offset,
@@ -87,7 +87,7 @@ class Asking:
         return told["member_id"]
 
     def offset(self) -> None:
-        """What is told of the offset."""
+        """The answer about the offset."""
         self.told += self.fetched()
 
     def fetched(self) -> list[str]:

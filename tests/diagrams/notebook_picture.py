@@ -1,4 +1,4 @@
-"""The picture of docs/notebooks.md: `python tests/diagrams/notebook_picture.py` takes it anew."""
+"""The picture of docs/notebooks.md: `python tests/diagrams/notebook_picture.py` takes it again."""
 
 from __future__ import annotations
 

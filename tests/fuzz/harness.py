@@ -59,7 +59,7 @@ class Case:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Case:
-        """The case that `to_json` told."""
+        """The case of `to_json`'s text."""
         files = {name: bytes.fromhex(text) for name, text in data["files"].items()}
         stdin = bytes.fromhex(data["stdin"])
         return Case(**{**data, "words": tuple(data["words"]), "files": files, "stdin": stdin})

@@ -1,6 +1,6 @@
 """Records of `__consumer_offsets`: as Kafka's own serializers write them, and as wrong bytes.
 
-offsets.tsv is what tests/brokers/Offsets.java prints with Kafka 4.3.0; `make brokers` runs it anew.
+tests/brokers/Offsets.java printed offsets.tsv with Kafka 4.3.0; `make brokers` runs it again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Records on disk: what is written is read, and wrong bytes are told by place, never otherwise."""
+"""Records on disk: what is written is read, and an error names the place of wrong bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scenarios come to what is recorded, and leave no row out."""
+"""The scenarios have the recorded results, and leave no row out."""
 
 import pytest
 

@@ -108,7 +108,7 @@ def judge(those: list[Slip]) -> list[Outcome]:
 
 
 def judged(source: str, slipped: str, folder: Path) -> tuple[Fate, str]:
-    """What becomes of a slip, and what is told of it."""
+    """The fate of a slip, and the text about it."""
     file = folder / "drawn.py"
     file.write_text(slipped)
     try:

@@ -302,7 +302,7 @@ def application(workers: Workers, reads: Sequence[Mapping[str, Any]]) -> list[Ma
 
 
 def judge_application(told: Told, workers: Workers, events: Sequence[Mapping[str, Any]]) -> None:
-    """Holds what producers were told against what was read."""
+    """Compares the producers' answers with what was read."""
     view = find_anomalies(("application.jsonl", n, dict(e)) for n, e in enumerate(events, 1))
     ends = Counter(e["outcome"] for e in events if e["event"] == "end")
     told.rows["transactions, as clients reported them"] = ", ".join(

@@ -127,7 +127,7 @@ def window_line(cached: int) -> str:
 
 
 def renew() -> None:
-    """Makes all runs and writes the page anew."""
+    """Makes all runs and writes the page."""
     cells = every_cell()
     results = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     file = None if results is None else Journal(results, digest(pieces(cells[0], NEWEST)[0]))

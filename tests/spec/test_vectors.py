@@ -24,7 +24,7 @@ pytestmark = pytest.mark.together  # a machine is compiled once in a process, fo
 
 
 def check(case: Case, told: Found, release: str, version: int) -> None:
-    """Each step has to come to what the vectors say."""
+    """Each step must have the result of the vectors."""
     for step, (row, text) in zip(case[1:], told, strict=True):
         expected_row, expected = outcome(step[-1], release, version)
         where = f"{release}, version {version}: {step}"

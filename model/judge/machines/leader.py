@@ -240,7 +240,7 @@ class Leader:
     def _may_mark(
         self, producer_id: int, epoch: int, until: float, results: Iterable[str] = RESULTS
     ) -> bool:
-        """Whether a decision may have been taken by this time that such a marker comes of."""
+        """Whether a decision that sends such a marker may have been taken by this time."""
         return self.about is None or self.about.may_mark(producer_id, epoch, until, results)
 
     def open(self) -> Iterator[str]:

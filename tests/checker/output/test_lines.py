@@ -1,4 +1,4 @@
-"""Lines of what is told in a terminal."""
+"""Lines of a terminal."""
 
 from epochfence.checker.output.lines import wrapped
 

@@ -1,4 +1,4 @@
-"""Bounded model checking comes to what the explorer comes to: verdict, length, property."""
+"""Bounded model checking and the explorer agree: verdict, length, property."""
 
 from __future__ import annotations
 

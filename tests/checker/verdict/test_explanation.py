@@ -1,4 +1,4 @@
-"""Why a property is broken: the parts that are told are those that make it false."""
+"""Why a property is broken: the explanation names the parts that make it false."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STATE: FullState = (4, (3, 0, 9), ((7, True), (2, False)))
 
 
 def why(condition: lang.Expression, after: FullState | None = None) -> list[str]:
-    """What is told of a condition that is false in STATE."""
+    """The explanation of a condition that is false in STATE."""
     up = Table(store, tick, (lang.Row("up", set={x: x + 1, limits: limits, boxes: boxes}),))
     item = invariant("Some", x >= 0, "Some.")
     instance = instantiate(System("storing", (up,), (item,), terminal=True))

@@ -1,4 +1,4 @@
-"""The picture of docs/explore.md: `python tests/diagrams/explorer/picture.py` takes it anew."""
+"""The picture of docs/explore.md: `python tests/diagrams/explorer/picture.py` takes it again."""
 
 from __future__ import annotations
 

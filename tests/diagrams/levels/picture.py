@@ -1,4 +1,4 @@
-"""The picture of docs/traces.md: `python tests/diagrams/levels/picture.py TRACE` takes it anew, of
+"""The picture of docs/traces.md: `python tests/diagrams/levels/picture.py TRACE` takes it again, of
 the hanging transaction's trace."""
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ def honest(release: str, *, has_markers: bool) -> tuple[Line, ...]:
 
 
 def cell(damage: str, release: str, *, has_markers: bool, file: Path) -> str:
-    """How many of so many damaged histories are told to be unexplained."""
+    """How many of so many damaged histories are unexplained."""
     seen = tried = 0
     for lines in DAMAGES[damage](list(honest(release, has_markers=has_markers))):
         tried += 1

@@ -18,7 +18,7 @@ Lines = list[dict[str, Any]]
 
 
 def sound_application(random: Random) -> tuple[Lines, Lines]:
-    """What one producer was told in some transactions, and what was then read."""
+    """The answers to one producer in some transactions, and what was then read."""
     told, reads = Lines(), Lines()
     for txn in range(6):
         outcome = ("committed", "committed", "aborted", "unknown")[txn % 4]

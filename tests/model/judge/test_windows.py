@@ -1,4 +1,4 @@
-"""Long histories, judged in windows, come to what they come to as a whole."""
+"""Long histories get the same verdict in windows as in one piece."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def read(
 
 
 class Http:
-    """What is asked of a control, and told by it."""
+    """Requests to a control, and its answers."""
 
     def __init__(self, control: Control) -> None:
         self.port = int(control.address.rpartition(":")[2])

@@ -93,7 +93,7 @@ def test_a_client_is_told_what_it_may_not(
 
 
 def told_of(connection: Connection, name: str, version: int, fields: dict[str, Any]) -> str:
-    """What a request is told by a broker, as JSON."""
+    """The answer of a broker to a request, as JSON."""
     try:
         return json.dumps(connection.ask(name, version, fields), default=str)
     finally:
@@ -101,7 +101,7 @@ def told_of(connection: Connection, name: str, version: int, fields: dict[str, A
 
 
 def asked(server: Server, name: str, version: int, **fields: Any) -> str:
-    """What alice is told."""
+    """The answer to alice."""
     how = Security(username="alice", password=SECRET)
     return told_of(Connection(*server.brokers.addresses[0], how), name, version, fields)
 

@@ -73,7 +73,7 @@ def test_members_share_partitions_and_take_over() -> None:
 
 
 class Raw:
-    """A client that sends what it is told to."""
+    """A client that sends the given bytes."""
 
     def __init__(self, server: Server) -> None:
         self.connection = Connection(*server.brokers.addresses[0], Security())

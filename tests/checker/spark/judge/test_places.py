@@ -1,4 +1,4 @@
-"""Data directories by URI come to what they come to by path."""
+"""Data directories get the same verdict by URI as by path."""
 
 from __future__ import annotations
 

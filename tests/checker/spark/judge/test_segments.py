@@ -1,4 +1,4 @@
-"""Data directories judged on Spark come to what they come to on one machine."""
+"""Data directories get the same verdict on Spark as on one machine."""
 
 from __future__ import annotations
 

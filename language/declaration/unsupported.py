@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from ..declaration.errors import DeclarationError
+from .errors import DeclarationError
 
 
 class Refused:
