@@ -7,7 +7,8 @@
     account.state
 
 Rows decide: each row that an event can take is a transition whose condition is that the row is the
-one. `transitions`' own tools (diagrams, `get_triggers`, callbacks on states) work on `fsm`.
+one. It leaves the states in which its guard may hold and none of the rows before it always does.
+`transitions`' own tools (diagrams, `get_triggers`, callbacks on states) work on `fsm`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 from transitions import EventData
 from transitions import Machine as TransitionsMachine
 
-from ...language.expressions import Expression
+from ...language.expressions import FALSE, TRUE, Expression, folded, lift, rewrite
 from ...language.tables import Row, Table
 from .machine import Machine, Outcome
 
@@ -46,33 +47,50 @@ def goals(row: Row) -> tuple[str, ...]:
 class States:
     """The model of a `transitions` machine: a `Machine` and the outcome of its last event."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, of: type[TransitionsMachine], options: Any) -> None:
         self.machine = machine
         self.outcome: Outcome | None = None
         self.state: str = ONLY
-        tables = machine.tables
-        declared = tables[0].machine
-        names = (ONLY,)
+        declared = machine.tables[0].machine.state
+        self.declared = declared
+        self.names: tuple[str, ...] = (ONLY,)
         self.field: str | None = None
-        if declared.state is not None:
-            self.field = str(declared.state.data.name)
-            names = declared.state.data.type.names
+        if declared is not None:
+            self.field = str(declared.data.name)
+            self.names = declared.data.type.names
             self.state = machine[self.field]
-        self.fsm = TransitionsMachine(
-            model=self, states=list(names), initial=self.state, send_event=True,
-            auto_transitions=False, ignore_invalid_triggers=False,
-        )  # fmt: skip
-        for table in tables:
+        chosen = {"send_event": True, "auto_transitions": False, "ignore_invalid_triggers": False}
+        self.fsm = of(model=self, states=[*self.names], initial=self.state, **chosen, **options)
+        for table in machine.tables:
             self._add(table)
 
     def _add(self, table: Table) -> None:
-        for row in self.machine.rows_of(table.on.name):
+        event = table.on.name
+        for row, source in self._leaving(table):
             for goal in goals(row) or (None,):
                 self.fsm.add_transition(
-                    trigger_name(table.on.name), "*", "=" if goal is None else goal,
-                    conditions=_Takes(self, table.on.name, row.id, goal),
-                    before=_Take(self, table.on.name),
+                    trigger_name(event), source, "=" if goal is None else goal,
+                    conditions=_Takes(self, event, row.id, goal), before=_Take(self, event),
                 )  # fmt: skip
+
+    def _leaving(self, table: Table) -> Iterator[tuple[Row, str]]:
+        """The rows of a table, each with a state in which it may be taken."""
+        rows = self.machine.rows_of(table.on.name)
+        for state in self.names:
+            for row in rows:
+                holds = self._in_state(state, self.machine.settled(table.guard & row.guard))
+                if holds is not FALSE:
+                    yield row, state
+                if holds is TRUE:
+                    break
+
+    def _in_state(self, state: str, condition: Expression) -> Expression:
+        """The condition, in a state of the machine."""
+        declared = self.declared
+        if declared is None:
+            return folded(condition)
+        value = lift(getattr(declared.data.type, state))
+        return folded(rewrite(condition, lambda node: value if node is declared else None))
 
 
 class _Takes:
@@ -104,6 +122,11 @@ class _Take:
         self.model.outcome = self.model.machine.handle(self.event, **data.kwargs)
 
 
-def states(machine: Machine) -> Any:
-    """The machine with its events as methods. Triggers are added at run time, hence Any."""
-    return States(machine)
+def states(
+    machine: Machine, of: type[TransitionsMachine] = TransitionsMachine, **options: Any
+) -> Any:
+    """The machine with its events as methods. Triggers are added at run time, hence Any.
+
+    `of` is the class of the `transitions` machine, as GraphMachine, which takes `options`.
+    """
+    return States(machine, of, options)

@@ -301,6 +301,10 @@ class Machine:
             and not program.settled(lift(row.when), features).same_as(FALSE)
         )
 
+    def settled(self, condition: Expression) -> Expression:
+        """The condition, without the parts that this release decides."""
+        return self._program.settled(condition, self.features)
+
     def fields_of(self, event: str) -> dict[str, Type]:
         """The fields of an event, with their types. Raises UnknownEventError."""
         self._program.function(event, self.features)

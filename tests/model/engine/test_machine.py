@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from transitions import MachineError
+from transitions.extensions import GraphMachine
 
 from epochfence.language import (
     Bag,
@@ -375,6 +376,17 @@ def test_states_and_triggers() -> None:
     assert not fsm.log_append()
     with pytest.raises((AttributeError, MachineError)):
         fsm.trigger("no_such_event")
+
+
+def test_its_own_diagram_shows_the_states_that_rows_leave() -> None:
+    model = states(entry(), GraphMachine, graph_engine="mermaid", show_conditions=True)
+    timed_out = model.fsm.events["transaction_timeout"].transitions
+    assert list(timed_out) == ["ONGOING"]
+    assert "transaction_timeout" in model.fsm.get_triggers("ONGOING")
+    assert "transaction_timeout" not in model.fsm.get_triggers("EMPTY")
+    drawn = model.fsm.get_graph().source.splitlines()
+    left = [line.strip() for line in drawn if "transaction_timeout" in line]
+    assert [line.split(":")[0] for line in left] == ["ONGOING --> ONGOING"]
 
 
 def test_a_machine_without_states_has_one() -> None:
