@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from .declaration.arguments import check_kind, check_name, items
 from .declaration.errors import DeclarationError
@@ -115,9 +114,6 @@ class Machine:
         """Declares the field that `goto` sets and that diagrams draw."""
         self.state = self.field(name, kind, initial, doc=doc)
         return self.state
-
-
-AnEvent = TypeVar("AnEvent", bound="Event")
 
 
 @dataclass(frozen=True, eq=False)

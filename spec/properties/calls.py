@@ -19,7 +19,6 @@ from ..client import state as client
 from ..client import transaction_manager as manager
 from ..client.queue import Request
 from ..errors import Errors
-from ..messages import NO_EPOCH
 from ..releases.features import (
     calls_in_turn,
     client_epoch_bump,
@@ -47,7 +46,7 @@ partitions = _my(manager.new_partitions) | asked_for
 taken = ~_current.is_set & after(_current).is_set
 sent = ~_my(manager.request_in_flight) & after(_my(manager.request_in_flight))
 
-_has_no_id = _my(client.producer_epoch) == NO_EPOCH
+has_id = _my(manager.has_id)
 # Source: TransactionManager.State.isTransitionValid. PREPARED_TRANSACTION has no place here.
 _ALLOWED = (
     (client.UNINITIALIZED, client.ABORTABLE_ERROR, unauthorized_abortable),
@@ -55,8 +54,8 @@ _ALLOWED = (
     (client.INITIALIZING, client.ABORTING, client_epoch_bump),
     (client.INITIALIZING, client.COMMITTING, commit_may_bump),
     # by way of an end, without a producer id
-    (client.INITIALIZING, client.ABORTABLE_ERROR, unauthorized_abortable & _has_no_id),
-    (client.INITIALIZING, client.IN_TRANSACTION, unauthorized_abortable & _has_no_id),
+    (client.INITIALIZING, client.ABORTABLE_ERROR, unauthorized_abortable & ~has_id),
+    (client.INITIALIZING, client.IN_TRANSACTION, unauthorized_abortable & ~has_id),
     (client.READY, client.INITIALIZING, True),
     (client.READY, client.COMMITTING, True),
     (client.READY, client.ABORTING, True),
@@ -104,7 +103,7 @@ PROPERTIES = (
     ),
     invariant(
         "EpochOfPartitions",
-        (size(partitions) > 0).implies(_my(client.producer_epoch) != NO_EPOCH),
+        (size(partitions) > 0).implies(has_id),
         "A partition gets into a transaction only once there are a producer id and epoch.",
         source="TransactionManager.maybeAddPartition",
         failure=failure(

@@ -12,6 +12,7 @@ from epochfence.language import Change, DeclarationError, System, instantiate
 from epochfence.spec.changes.majority import majority_is_enough, survivor_leads
 from epochfence.spec.properties.replication import PROPERTIES
 from epochfence.spec.releases.features import NEWEST
+from epochfence.tests.spec.test_batch_split import rows
 
 SYSTEM = load_system("replication+majority")
 SAFETY = tuple(item.name for item in PROPERTIES)
@@ -31,13 +32,6 @@ def run(
         system, NEWEST, constants or {}, switch_off=off, properties=list(properties)
     )
     return check(instance, Options(threads=available_threads(), brief=True))
-
-
-def rows(result: Result) -> list[str]:
-    """The rows of the counterexample."""
-    assert result.verdict is Verdict.BROKEN
-    assert result.trace is not None
-    return [step.row for step in result.trace.steps]
 
 
 @pytest.mark.slow(4)

@@ -17,23 +17,16 @@ from epochfence.checker.many.workers import Workers
 from epochfence.checker.named_systems import load_system
 from epochfence.checker.simulation import seeds as of_seeds
 from epochfence.checker.simulation.seeds import simulate_seeds
-from epochfence.checker.simulation.simulate import Simulation, Walks, simulate
+from epochfence.checker.simulation.simulate import Walks, simulate
 from epochfence.checker.verdict.result import Verdict
 from epochfence.language import DeclarationError
+from epochfence.tests.checker.simulation.test_simulate import comparable
 from epochfence.tests.cli.test_cli import ROOT, epochfence
 
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")
 HOLDS = Piece(load_system(LEASE), "2", ())
 BREAKS = replace(HOLDS, protocol="1")
 RARELY = Walks(seed="1", steps=40, depth=12, shorter=0.0)  # walks that seldom find the violation
-
-
-def compared(result: Simulation) -> dict[str, Any]:
-    """The result without its times and its place."""
-    data = result.as_json()
-    for name in ("seconds", "steps_per_second", "engine"):
-        del data[name]
-    return data
 
 
 def test_without_a_finding_they_sum_up() -> None:
@@ -56,17 +49,17 @@ def test_the_smallest_seed_counts_whoever_is_first(monkeypatch: pytest.MonkeyPat
     single = [simulate(BREAKS.instance(), replace(RARELY, seed=str(n))) for n in range(1, 13)]
     hits = [at for at, one in enumerate(single) if one.trace is not None]
     assert 0 < hits[0] < hits[1] < 12, "other options: the first seed shall find nothing"
-    expected = compared(single[hits[0]]) | {"seeds": {"first": 1, "asked": 12, "walked": 12}}
+    expected = comparable(single[hits[0]]) | {"seeds": {"first": 1, "asked": 12, "walked": 12}}
 
     def backwards(_: Workers, work: Any, pieces: list[Any], __: str) -> Any:
         yield from ((at, work(pieces[at])) for at in reversed(range(len(pieces))))
 
     with monkeypatch.context() as patch:
         patch.setattr(Workers, "each", backwards)
-        assert compared(simulate_seeds(BREAKS, RARELY, 12)) == expected
+        assert comparable(simulate_seeds(BREAKS, RARELY, 12)) == expected
     forwards = simulate_seeds(BREAKS, RARELY, 12)
     expected["seeds"]["walked"] = hits[0] + 1  # later ones aren't asked for
-    assert compared(forwards) == expected
+    assert comparable(forwards) == expected
     assert forwards.verdict is Verdict.BROKEN
 
 
@@ -74,7 +67,7 @@ def test_the_smallest_seed_counts_whoever_is_first(monkeypatch: pytest.MonkeyPat
 def test_processes_come_to_the_same() -> None:
     options = Walks(seed="5", steps=1_000)
     one, two = (simulate_seeds(HOLDS, options, 3, Workers(jobs)) for jobs in (1, 2))
-    assert compared(one) == compared(two)
+    assert comparable(one) == comparable(two)
 
 
 def test_a_saved_seed_is_not_walked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +94,7 @@ def test_a_saved_seed_is_not_walked_again(tmp_path: Path, monkeypatch: pytest.Mo
         whole = simulate_seeds(HOLDS, options, 4, journal=journal)
     assert walked == ["3", "4"]
     monkeypatch.undo()
-    assert compared(whole) == compared(simulate_seeds(HOLDS, options, 4))
+    assert comparable(whole) == comparable(simulate_seeds(HOLDS, options, 4))
 
 
 @pytest.mark.parametrize(
