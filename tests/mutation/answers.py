@@ -186,12 +186,7 @@ def _fails(items: list[pytest.Item], mutant: Mutant) -> bool:
 def _put_in(mutant: Mutant) -> None:
     """Every interpreter takes the mutant's rows from now on, and so does every machine
     that is made from now on."""
-    program_of = machine.program_of
-
-    def of_faulty(tables: tuple[Table, ...], *others: Any) -> Program:
-        return program_of(tuple(of_machine(mutant, table) for table in tables), *others)
-
-    machine.program_of = of_faulty
+    put_in_machines(mutant)
     steps = Interpreter.steps
     with_fault: dict[int, Instance] = {}
 
@@ -203,6 +198,16 @@ def _put_in(mutant: Mutant) -> None:
         return steps(self, state, table)
 
     Interpreter.steps = faulty
+
+
+def put_in_machines(mutant: Mutant) -> None:
+    """Every machine that is made from now on takes the mutant's rows."""
+    program_of = machine.program_of
+
+    def of_faulty(tables: tuple[Table, ...], *others: Any) -> Program:
+        return program_of(tuple(of_machine(mutant, table) for table in tables), *others)
+
+    machine.program_of = of_faulty
 
 
 def of_machine(mutant: Mutant, table: Table) -> Table:

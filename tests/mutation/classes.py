@@ -7,24 +7,28 @@ Needs a JDK and Maven.
 from __future__ import annotations
 
 import random
+import signal
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
-from epochfence.language import Table
 from epochfence.model.conformance.classes.comparison import compare
 from epochfence.model.conformance.classes.host import Host, jars_of
 from epochfence.model.conformance.classes.machines import MACHINES
 from epochfence.model.conformance.classes.versions import VERSIONS
+from epochfence.model.engine import machine
 from epochfence.model.engine.errors import ModelError
-from epochfence.model.machine import Machine
-from epochfence.spec.systems.reductions.leader import LEADER_ALONE
-from epochfence.tests.mutation.answers import of_machine
-from epochfence.tests.mutation.mutants import every_mutant
+from epochfence.tests.mutation.answers import of_machine, put_in_machines
+from epochfence.tests.mutation.mutants import Mutant, every_mutant
 from epochfence.tests.mutation.run import judge_named
 
-RELEASE: Final = "4.4"
 SEED: Final = 7
+LONGEST: Final = 300  # seconds, after which a mutant runs in a circle
+FAILED: Final = (
+    ModelError, TimeoutError, OverflowError, ValueError, LookupError, AssertionError,
+)  # fmt: skip
 
 
 class Drawn(NamedTuple):
@@ -33,66 +37,85 @@ class Drawn(NamedTuple):
     machine: str
     states: int
     mutants: int
-    remade: Callable[[tuple[Table, ...]], Machine]
-
-
-def _remade(**options: Any) -> Callable[[tuple[Table, ...]], Machine]:
-    return lambda tables: Machine(tables, protocol=RELEASE, **options)
+    release: str = "4.4"
 
 
 DRAWN: Final = {
-    "leader": Drawn("partition", 60, 20, _remade(reductions=LEADER_ALONE)),
-    "coordinator": Drawn("transaction", 24, 20, _remade()),
-    "producer-ids": Drawn(
-        "rpc_manager", 40, 10, _remade(this=1, constants={"retry_backoff_ms": 50})
-    ),
-    "group-offsets": Drawn("group", 60, 15, _remade()),
+    "leader": Drawn("partition", 60, 20),
+    "coordinator": Drawn("transaction", 24, 20),
+    "producer-ids": Drawn("rpc_manager", 40, 10),
+    "group-offsets": Drawn("group", 60, 15),
+    "controller": Drawn("controller", 40, 10),
+    "zookeeper-ids": Drawn("zk_manager", 40, 10, "2.8"),
+    "client": Drawn("producer", 400, 15),
 }
 
 
-def candidates(name: str, drawn: Drawn) -> Iterator[tuple[str, tuple[Table, ...]]]:
-    """Each mutant with a row that the states take: its name, and the machine's tables with it."""
-    steps = MACHINES[name](RELEASE)
+def candidates(name: str, drawn: Drawn) -> Iterator[tuple[str, Mutant]]:
+    """Each mutant with a row that the states take, by its name."""
+    steps = MACHINES[name](drawn.release)
     taken = {row for step in steps.steps(drawn.states) for row in step.rows}
     for label, mutant in every_mutant().items():
         if mutant.machine != drawn.machine:
             continue
-        tables = tuple(of_machine(mutant, table) for table in steps.blank.tables)
-        changed = [
-            table.on.name
-            for table, other in zip(steps.blank.tables, tables, strict=True)
-            if other is not table
-        ]
+        tables = steps.blank.tables
+        changed = [table.on.name for table in tables if of_machine(mutant, table) is not table]
         touched = {row for place in mutant.places for row in place.touched}
         if any((event, row) in taken for event in changed for row in touched):
-            yield label, tables
+            yield label, mutant
 
 
-def main() -> None:
+def differing(name: str, drawn: Drawn, mutant: Mutant) -> tuple[int, str]:
+    """How many steps the class takes in another way than the mutant does, and that in a line."""
+    jars = jars_of(VERSIONS[drawn.release])
+    with _put_in(mutant), Host(MACHINES[name].java, jars) as host:
+        steps = MACHINES[name](drawn.release)
+        try:
+            found = compare(steps, steps.steps(drawn.states), host)
+        except FAILED as error:  # the mutant can't take a step
+            return 1, f"{type(error).__name__}: {error}"
+    return found.disagreeing, f"{found.disagreeing} of {found.steps}"
+
+
+@contextmanager
+def _put_in(mutant: Mutant) -> Iterator[None]:
+    program_of = machine.program_of
+    put_in_machines(mutant)
+    signal.signal(signal.SIGALRM, _ended)
+    signal.alarm(LONGEST)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        machine.program_of = program_of
+
+
+def _ended(*_: Any) -> None:
+    raise TimeoutError(f"no end within {LONGEST} s")
+
+
+def main(names: list[str]) -> None:
     """Prints each mutant with the number of steps that the class takes in another way, and the
     first that notices it in `make mutation`."""
-    draw = random.Random(SEED)
-    noticed, total = list[str](), 0
-    for name, drawn in DRAWN.items():
-        with Host(MACHINES[name](RELEASE).java, jars_of(VERSIONS[RELEASE])) as host:
-            for label, tables in draw.sample(list(candidates(name, drawn)), drawn.mutants):
-                machine = MACHINES[name](RELEASE, drawn.remade(tables))
-                try:
-                    result = compare(machine, machine.steps(drawn.states), host)
-                    said, differs = f"{result.disagreeing} of {result.steps}", result.disagreeing
-                except ModelError as error:  # the mutant leaves the range of a field
-                    said, differs = str(error), 1
-                total += 1
-                noticed += [label] if differs else []
-                print(f"{label}: {said}", flush=True)
+    noticed = dict[str, list[str]]()
+    for name in names or DRAWN:
+        drawn = DRAWN[name]
+        draw = random.Random(f"{SEED} {name}")
+        found = list(candidates(name, drawn))
+        noticed[name] = []
+        chosen = draw.sample(found, min(drawn.mutants, len(found)))
+        for label, mutant in chosen:
+            number, said = differing(name, drawn, mutant)
+            noticed[name] += [label] if number else []
+            print(f"{label}: {said}", flush=True)
+        print(f"{name}: {len(noticed[name])} of {len(chosen)} are noticed", flush=True)
     fates = Counter[str]()
-    for label in noticed:
+    for label in (label for labels in noticed.values() for label in labels):
         (outcome,) = judge_named([label])
         fates[outcome.fate] += 1
         print(f"{label}: {outcome.fate}", flush=True)
-    print(f"{len(noticed)} of {total} are noticed")
     print(f"in make mutation by: {dict(fates)}")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

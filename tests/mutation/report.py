@@ -49,8 +49,8 @@ that are killed. `make mutation` runs all mutants, in under an hour on two cores
 machine as it was when all of its mutants were last run. `--json FILE` lists the fate of each, and
 `tests/mutation/record.json` names the survivors.
 
-[Kafka's own classes](classes.md#mutants) notice 39 of 65 drawn mutants; 22 of these break no
-property.
+[Kafka's own classes](classes.md#mutants) notice 64 of 100 drawn mutants; 42 of these break
+no property.
 """
 
 
