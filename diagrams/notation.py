@@ -49,7 +49,7 @@ def in_brief(expression: Expression, on: Event) -> Expression:
 
 def simplified(expression: Expression) -> Expression:
     """The expression without negations that can be left out, choices of one value, and repeated
-    conditions."""
+    conditions, and with the value of a field that a record has just been made of."""
     args = tuple(map(simplified, expression.args))
     node = expression
     if any(new is not old for new, old in zip(args, node.args, strict=True)):
@@ -57,6 +57,9 @@ def simplified(expression: Expression) -> Expression:
     match node.op:
         case "not":
             return _negated(args[0])
+        case "get" if args[0].op == "make":
+            names: tuple[str, ...] = args[0].data[1]
+            return args[0].args[names.index(node.data)]
         case "if" if args[1] is args[2]:
             return args[1]
         case "if" if args[1] is TRUE and args[2] is FALSE:
@@ -139,14 +142,10 @@ def _repeats(sending: Sending, field: str, value: Expression, request: Event) ->
 
 
 def _gathered(expression: Expression) -> Expression:
-    """Simplified, with `x == a | x == b` as `x in set_of(a, b)`, as is_in takes it apart, with
-    `x != a & x != b` as its negation, and with the value of a field that a record has just been
-    made of."""
+    """Simplified, with `x == a | x == b` as `x in set_of(a, b)`, as is_in takes it apart, and with
+    `x != a & x != b` as its negation."""
 
     def change(node: Expression) -> Expression | None:
-        if node.op == "get" and node.args[0].op == "make":
-            names: tuple[str, ...] = node.args[0].data[1]
-            return _gathered(node.args[0].args[names.index(node.data)])
         if node.op == "and":
             parts = [_negated(part) for part in _parts(node, "and")]
             choice = any_true(*parts)

@@ -21,6 +21,7 @@ from epochfence.language import (
     enum,
     if_,
     lift,
+    record,
     set_of,
     some,
 )
@@ -114,6 +115,12 @@ def test_what_is_settled_has_the_value_that_it_had(
 @given(conditions)
 def test_a_simplified_condition_has_the_value_that_it_had(e: Expression) -> None:
     assert all(value_in(state, simplified(e)) == value_in(state, e) for state in STATES)
+
+
+def test_a_field_of_a_record_that_was_just_made_is_its_value() -> None:
+    made = record("Pair", left=Int(0, 2), right=Bool())(left=number, right=flag)
+    assert simplified(made.left) is number
+    assert simplified(if_(flag, number, made.left)) is number
 
 
 def test_what_is_decided_is_gone() -> None:
