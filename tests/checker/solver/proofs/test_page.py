@@ -30,14 +30,8 @@ EARLIER = {
     5: "bb1237f0d696a0b0",
     6: "a74b5e4b1cc8f793",
     7: "550f76853dc49f43",
-    9: "24d79541e0b490f2",
-    10: "d5b5fe2cd9f08fee",
-    11: "de34dc3933c4e5f6",
     12: "179b0ce475fd4a47",
-    13: "80ce0621b71ba24b",
     14: "e12bf71fe113fc64",
-    15: "18c78b15b1923121",
-    18: "09ad7af6d61f3a65",
 }
 
 QUICK = Case("bench/ktx.py", {"I": 2}, ("NoHanging",))
