@@ -374,14 +374,14 @@ class ProducerClient:
 
     def _stops(self) -> bool:
         """Whether the loop is over: that of a closed client is as soon as nothing is to be sent or
-        answered and no transaction is open. Requests that wait then are never sent.
+        answered and no transaction is open. Requests that wait then are never sent. Once it has
+        begun to abort, it waits for no answer beyond the end of the transaction.
 
         Sender.run
         """
+        works = self.outstanding or self._lost or self.accumulator.has_undrained
         self._is_stopped |= self.machine["is_closed"] and not (
-            self.outstanding
-            or self._lost
-            or self.accumulator.has_undrained
+            (works and not self._shuts_down)
             or self.machine.value(close_ends & manager.has_ongoing_transaction)
         )
         return self._is_stopped
@@ -496,6 +496,9 @@ class ProducerClient:
         row = machine.may("abort as it closes") if self._shuts_down else None
         if row is None:
             return False
+        if row.startswith("goes-round"):
+            machine.handle("abort as it closes")
+            return False
         if row == "force-close":
             self._iterate()
             self.close(force=True)
@@ -503,9 +506,7 @@ class ProducerClient:
         version = self.queue.version
         machine.handle("abort as it closes")
         self._call = self._complete_transaction("ABORT", version)
-        if row == "begin-abort-without-id":  # no transaction is open then: the thread ends
-            self._iterate()
-            self._is_stopped = True
+        self._iterate()
         return True
 
     def _back_off(self) -> bool:

@@ -14,6 +14,8 @@ from ..releases.features import (
     calls_in_turn,
     close_ends,
     commit_may_bump,
+    failed_close_gives_up,
+    failed_close_goes_on,
     fenced_as_it_is,
     offsets_name_members,
     transaction_version_2,
@@ -742,9 +744,24 @@ aborted_at_close = Table(
     doc="It is the last step of the thread: nothing is queued or in flight.",
     rows=(
         Row(
+            "goes-round",
+            "The abort before is taken for this one, until the application has its result",
+            during=calls_in_turn & transactional,
+            when=is_pending & (pending_call == some(ABORTING)),
+            source="Sender.run, TransactionManager.handleCachedTransactionRequestResult",
+        ),
+        Row(
+            "goes-round-refused",
+            "The abort raises, and is tried again until the application has the call's result",
+            during=failed_close_goes_on & ~failed_close_gives_up,
+            when=~transactional | is_pending,
+            source="Sender.run before 3.7.1",
+        ),
+        Row(
             "force-close",
             "The abort raises: the transaction can't be ended",
-            when=~transactional | (calls_in_turn & is_pending & (pending_call != some(ABORTING))),
+            during=failed_close_gives_up | ~failed_close_goes_on,
+            when=~transactional | (calls_in_turn & is_pending),
             goto=FATAL_ERROR,
             set={
                 txn: None,
@@ -755,6 +772,7 @@ aborted_at_close = Table(
                 call_result: CallResult.FAILED,
             },
             source="Sender.run, TransactionManager.close",
+            note="Before 3.6 the thread ends with the error: nothing follows either.",
         ),
         Row(
             "begin-abort-without-id",

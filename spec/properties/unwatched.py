@@ -136,6 +136,10 @@ UNWATCHED: Final = (
         ("load_error_known", "load_error_spared"),
     ),
     Unwatched(
+        "how a client that can't begin to abort closes: either way it begins nothing, and ends",
+        ("failed_close_goes_on", "failed_close_gives_up"),
+    ),
+    Unwatched(
         "the fenced error or a KafkaException with it as its cause: applications of `calls` go on "
         "after either",
         ("fenced_as_it_is", "errors_reported_alike"),

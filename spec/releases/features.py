@@ -464,6 +464,19 @@ close_ends = of_clients(
     sentence="A closed client aborts its transaction, and begins no other.",
     source="KAFKA-6635",
 )
+failed_close_goes_on = of_clients(
+    "failed_close_goes_on",
+    "3.6",
+    sentence="A closed client that can't begin to abort tries again, until the application has "
+    "taken the result of its last call. Before, the error ended the sender's thread.",
+    source="Sender.run",
+)
+failed_close_gives_up = of_clients(
+    "failed_close_gives_up",
+    "3.7",
+    sentence="A closed client that can't begin to abort closes by force (3.7.0 goes on).",
+    source="Sender.run",
+)
 aborted_by_name = of_clients(
     "aborted_by_name",
     "2.7",

@@ -34,9 +34,10 @@ _CHANNELS = (
     Channel(AddPartitionsToTxnResponse, 1),
     Channel(EndTxnResponse, 1),
 )
-# An application need not call, and other errors need not happen.
+# An application need not call, but takes the result of its call. Other errors need not happen.
 _OF_THE_CLIENT = (
     *weak_fairness(requests.ask_for_partitions, requests.send_request, calls.abort_at_close),
+    *weak_fairness(calls.acknowledge),
     *weak_fairness(*(channel.message for channel in _CHANNELS)),
 )
 # Batches come to an end, a broker can be reached, and its answer is final at some time.

@@ -110,6 +110,7 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
     "calls": (
         Scenario("4.3"),
         Scenario("3.9", KNOWN),
+        Scenario("3.6", KNOWN),
         Scenario("3.5", KNOWN),
         Scenario("2.0", KNOWN),
         Scenario("4.3", off=WITHOUT_ID),

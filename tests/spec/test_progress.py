@@ -320,6 +320,7 @@ NEEDED = {
     "ask for partitions": "PartitionsAnswered",
     "send request": "ClientCallEnds",
     "abort as it closes": "CloseEnds",
+    "acknowledge call": "CloseEnds",
     "InitProducerIdResponse": "ClientCallEnds",
     "AddPartitionsToTxnResponse": "PartitionsAnswered",
     "EndTxnResponse": "ClientCallEnds",

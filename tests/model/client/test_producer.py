@@ -293,6 +293,57 @@ def test_a_closed_client_aborts_before_it_looks_at_its_state() -> None:
     assert call.error == "KAFKA_EXCEPTION"
 
 
+@pytest.mark.parametrize(
+    ("release", "error", "after"),
+    [("3.6", "INVALID_RECORD", ["END_TXN"]), ("3.9", "KAFKA_EXCEPTION", []),
+     (NEWEST, "KAFKA_EXCEPTION", [])],
+)  # fmt: skip
+def test_a_closed_client_waits_for_a_result_to_be_taken_or_gives_up(
+    release: str, error: str, after: list[str]
+) -> None:
+    """Sender.run: beginAbort raises while nobody has taken the result of the commit."""
+    client = transactional_of(release)
+    client.send("t-0")
+    client.answer(only(client))
+    batch = only(client)
+    call = client.commit_transaction()
+    client.answer(batch, "INVALID_RECORD")
+    client.close()
+    assert client.run() == []
+    assert (client.machine["state"], call.error) == ("ABORTABLE_ERROR", error)
+    with pytest.raises(CallFailedError, match=error):
+        client.wait(call)
+    assert [sent.api for sent in client.run()] == after
+
+
+@pytest.mark.parametrize(
+    "error", ["TRANSACTION_ABORTABLE", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]
+)
+@pytest.mark.parametrize("release", ["3.9", NEWEST])
+def test_a_closed_client_takes_a_failed_abort_for_its_own(release: str, error: str) -> None:
+    """Sender.run: beginAbort returns the result that nobody has taken, and aborts nothing."""
+    client = ProducerClient("orders", protocol=release)
+    call = client.init_transactions()
+    client.answer(only(client))
+    client.run()
+    assert client.send("t-0", 2_000_000).error == "MESSAGE_TOO_LARGE"
+    client.answer(client.outstanding[0], "CONCURRENT_TRANSACTIONS")
+    client.run()
+    with pytest.raises(CallFailedError, match="MESSAGE_TOO_LARGE"):
+        client.wait(call)
+    call = client.abort_transaction()
+    request = only(client)
+    client.close()
+    client.answer(request, error)
+    assert client.run() == []
+    assert call.error == error
+    may_go_on = error == "TRANSACTION_ABORTABLE"
+    assert client.machine["state"] == ("ABORTABLE_ERROR" if may_go_on else "UNINITIALIZED")
+    with pytest.raises(CallFailedError, match=error):
+        client.wait(call)
+    assert [sent.api for sent in client.run()] == ["INIT_PRODUCER_ID"] * may_go_on
+
+
 def test_a_client_that_fails_for_want_of_an_id_gives_its_records_up() -> None:
     """TransactionManager.bumpIdempotentEpochAndResetIdIfNeeded raises, and the next round drops."""
     client = ProducerClient()

@@ -28,7 +28,6 @@ from ....engine.machine import noted
 from ....engine.values import Sparse
 from ....machine import Machine
 from ..steps import LocalStep, LocalSteps, Way, breadth_first
-from ..versions import VERSIONS
 
 LONGEST: Final = 30
 """Operations of a path, with the step."""
@@ -47,9 +46,6 @@ OLDER, IDEMPOTENT = 10, 20
 """Instead of a transaction version: brokers that know version 2 of InitProducerId and of
 TxnOffsetCommit, and a client without transactional id."""
 OLDER_VERSION: Final = 2
-RELEASES: Final = tuple(VERSIONS)
-GIVES_UP_CLOSING: Final = "3.7"
-"""The first release whose closed client gives up where it can't begin to abort (Sender.run)."""
 LAST_EPOCH: Final = 32_767
 LOG_START: Final = 100
 """A log's start beyond all of a client's batches."""
@@ -142,15 +138,12 @@ OF_ANY_BROKER: Final = (
 """Those to InitProducerId without transactional id."""
 
 
-UNAUTHORIZED: Final = (
-    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED",
-    "GROUP_AUTHORIZATION_FAILED", "TRANSACTION_ABORTABLE",
-)  # fmt: skip
 ADDS: Final = ("ADD_PARTITIONS_TO_TXN", "ADD_OFFSETS_TO_TXN", "TXN_OFFSET_COMMIT")
 """Requests of one priority (TransactionManager.Priority)."""
 ROWS_LEFT_OUT: Final = {
     ("send request", "not-connected"): "each broker can be reached",
     ("abort as it closes", "force-close"): "the model's sender closes by force itself then",
+    ("abort as it closes", "goes-round"): "before 3.8 no broker's answer leads there",
     ("want a producer id", "invalid-transition"): "before 3.8 no broker's answer leads there",
     ("error", "abortable"): "tests alone have it",
     ("error", "fatal"): "tests alone have it",
@@ -180,7 +173,6 @@ class _Played:
 
     def __init__(self, protocol: str, version: int) -> None:
         self.is_idempotent, self.is_older = version == IDEMPOTENT, version == OLDER
-        self.gives_up_closing = RELEASES.index(protocol) >= RELEASES.index(GIVES_UP_CLOSING)
         of_brokers: dict[str, int] = {}
         if self.is_older:
             of_brokers = dict.fromkeys(
@@ -385,43 +377,15 @@ def _has_two_of_a_priority(at: _Played, _: Operation) -> bool:
     return max(waiting.values(), default=0) > 1
 
 
-def _goes_round(at: _Played, event: Operation) -> bool:
-    machine = at.client.machine
-    return (
-        event.number % RUNS == Number.CLOSE
-        and not at.gives_up_closing
-        and machine["pending_call"] is not None
-        and not machine["call_acknowledged"]
-    )
-
-
-def _aborts_twice(at: _Played, event: Operation) -> bool:
-    machine = at.client.machine
-    if machine["pending_call"] != "ABORTING_TRANSACTION" or machine["call_acknowledged"]:
-        return False
-    if event.number % RUNS == Number.CLOSE:
-        return machine["state"] == "ABORTABLE_ERROR"
-    return (
-        at.answered(event) is not None
-        and machine["is_closed"]
-        and machine["state"] == "INITIALIZING"
-        and event.error in (_CODES[each] for each in UNAUTHORIZED)
-    )
-
-
-def _is_of_no_coordinator(at: _Played, event: Operation) -> bool:
+def _is_of_a_coordinator(at: _Played, event: Operation) -> bool:
     sent = at.answered(event)
     return (
         at.is_idempotent
         and event.number % RUNS == Number.ANSWER
         and sent is not None
         and sent.api == "INIT_PRODUCER_ID"
+        and event.error not in (_CODES[error] for error in OF_ANY_BROKER)
     )
-
-
-def _is_of_a_coordinator(at: _Played, event: Operation) -> bool:
-    known = (_CODES[error] for error in OF_ANY_BROKER)
-    return _is_of_no_coordinator(at, event) and event.error not in known
 
 
 NOT_OFFERED: Final[tuple[tuple[Callable[[_Played, Operation], bool], str], ...]] = (
@@ -429,17 +393,6 @@ NOT_OFFERED: Final[tuple[tuple[Callable[[_Played, Operation], bool], str], ...]]
         _has_two_of_a_priority,
         "Any event, where two requests of one priority wait. Kafka's PriorityQueue has no stated "
         "order for them.",
-    ),
-    (
-        _goes_round,
-        "Before 3.7, close while nobody has taken the result of the last call. If Kafka's client "
-        "can't abort then, its sender goes round until somebody takes it; the tables' gives up.",
-    ),
-    (
-        _aborts_twice,
-        "A closed client whose abort has failed, while nobody has taken the result. Kafka's sender "
-        "takes that abort for its own, and goes round until somebody takes it; the tables' aborts "
-        "again.",
     ),
     (
         _is_of_a_coordinator,
@@ -532,6 +485,22 @@ SEEDS: Final[Mapping[int, tuple[tuple[str, ...], ...]]] = {
         # there is no producer id, and the end needs a new epoch
         (*_WITHOUT_ID, "abortTransaction"),
         (*_WITHOUT_ID, "close"),
+        # a closed client's abort has failed, or a commit, and nobody has taken the result
+        (
+            *_WITHOUT_ID, "abortTransaction", "close",
+            "INIT_PRODUCER_ID is answered TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+            "wait for the result", "send of a record that is too large",
+        ),
+        (
+            *_WITHOUT_ID, "abortTransaction", "close",
+            "INIT_PRODUCER_ID is answered TRANSACTION_ABORTABLE", "wait for the result",
+            "send of a record that is too large",
+        ),
+        (
+            *_SENT, "ADD_PARTITIONS_TO_TXN is answered NONE", "commitTransaction",
+            "PRODUCE is answered INVALID_RECORD", "close", "wait for the result",
+            "send of a record that is too large",
+        ),
     ),
     2: (
         (
