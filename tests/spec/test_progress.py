@@ -313,7 +313,7 @@ def test_a_lost_id_while_aborting_leaves_a_client_that_nobody_initializes(releas
     assert trace is not None
     assert trace.loop is not None
     rows = [step.row for step in trace.steps]
-    assert rows[trace.loop - 2 : trace.loop] == ["unknown-id", "nothing-to-end"]
+    assert rows[trace.loop - 3 : trace.loop] == ["unknown-id", "nothing-to-end", "acknowledge"]
 
 
 NEEDED = {
