@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from .declaration.arguments import check_kind, check_name, items
-from .declaration.errors import DeclarationError
+from .declaration.errors import DeclarationError, declared_at
 from .declaration.places import Place, here
 from .declaration.typecheck import check_constant, fits, type_of
 from .expressions import Expression, Field, Operand, Parameter, children_first, lift
@@ -172,10 +172,8 @@ def event(
             )
         names.add(named)
     every = (*variables, *chosen)
-    try:
+    with declared_at(None, f"event {event_name}"):
         records = [e for e in every if e.op == "element" and not isinstance(type_of(e), SCALARS)]
-    except DeclarationError as error:
-        raise error.within(f"event {event_name}", None) from None
     if len(records) > 1:
         raise DeclarationError(
             f"event {event_name}: {' and '.join(e.data for e in records)} are both no plain values"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from .declaration.arguments import check_kind, check_name, items
-from .declaration.errors import DeclarationError
+from .declaration.errors import DeclarationError, declared_at
 from .declaration.places import Place, here
 from .declaration.typecheck import check_during, type_of
 from .expressions import (
@@ -226,10 +226,8 @@ def _check(
 ) -> None:
     check_name("a property", name)
     check_kind(f"property {name}", expression, Expression)
-    try:
+    with declared_at(None, f"property {name}"):
         check_from_outside(expression, bound)
-    except DeclarationError as error:
-        raise error.within(f"property {name}", None) from None
     if any(node.op == "after" for node in children_first(expression)) != speaks_of_next:
         none = "an invariant has no after(), nor has a property of progress"
         use = "a step property uses after(...)" if speaks_of_next else none

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from .declaration.arguments import check_kind, check_name, items, one_of, pairs, shown
-from .declaration.errors import DeclarationError
+from .declaration.errors import DeclarationError, declared_at
 from .declaration.notebook import Rendered
 from .declaration.pictures import LastRecord, Log
 from .declaration.places import Place, here
@@ -248,22 +248,16 @@ class System(Rendered):
         self._unique(
             "budget", [event.name for events in self.budgets for event in events_of(events)]
         )
-        try:
+        with declared_at(None, f"system {self.name}, terminal"):
             check_from_outside(self.end)
-        except DeclarationError as error:
-            raise error.within(f"system {self.name}, terminal", None) from None
         for name, values in self.bounds.items():
-            try:
+            with declared_at(None, f"system {self.name}, bounds {name}"):
                 self._check_bounds(values)
-            except DeclarationError as error:
-                raise error.within(f"system {self.name}, bounds {name}", None) from None
         known: set[Expression] = set()
         logs = ((f"log {log.title}", part) for log in self.logs for part in log.parts)
         for where, part in (*self.parts(), *logs):
-            try:
+            with declared_at(None, where):
                 self._check_names(part, known)
-            except DeclarationError as error:
-                raise error.within(where, None) from None
         self._check_tables()
         self._check_types()
         self._check_unreached()
@@ -278,12 +272,10 @@ class System(Rendered):
         """Applies the reductions to all parts of the declaration."""
         reduced = self.reduced
         if reduced is None or reduced.reductions != self.reductions:
-            try:
+            with declared_at(None, f"system {self.name}"):
                 reduced = Reduced(self.reductions, self.fixed)
                 reduced.check(self.tables)
                 reduced.machines = {machine.name: machine for machine in self._every_machine()}
-            except DeclarationError as error:
-                raise error.within(f"system {self.name}", None) from None
             names = (
                 "tables", "properties", "progress", "lemmas", "rankings", "fairness", "budgets",
                 "channels", "terminal", "initials", "logs",

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from itertools import compress, product
 
 from .declaration.arguments import check_kind, check_name, items, pairs
-from .declaration.errors import DeclarationError
+from .declaration.errors import DeclarationError, declared_at
 from .declaration.places import Place, here
 from .declaration.typecheck import check_constant, check_during, fits, suits, type_of
 from .expressions import (
@@ -197,7 +197,7 @@ class Table:
         ids = [row.id for row in self.rows]
         if not ids:
             raise DeclarationError(f"{where}: it has no rows, so that nothing is done on its event")
-        try:
+        with declared_at(None, f"table {self.name}"):
             self._check_parameters()
             if isinstance(self.on, (Message, Loss)):
                 instance_field(self.on, self.machine)
@@ -207,8 +207,6 @@ class Table:
             self._condition(self.guard)
             if self.response is not None:
                 self._check_response(self.response, is_named=True)
-        except DeclarationError as error:
-            raise error.within(f"table {self.name}", None) from None
         where = (self.machine, self.on, self.response, *self.others)
         for row in self.rows:
             if row.fits_in == where:  # as a view of the table has most rows of the table itself

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..declaration.arguments import check_kind, check_name, items
-from ..declaration.errors import DeclarationError
+from ..declaration.errors import DeclarationError, declared_at
 from ..declaration.typecheck import type_of
 from ..expressions import TRUE, Expression, Operand, children_first, lift
 from ..machines import Event
@@ -87,11 +87,9 @@ def ranking(name: str, rank: tuple[Operand, ...], helpful: tuple[Helpful, ...]) 
 
 def _of_state(where: str, part: Expression, *, is_number: bool = False) -> Expression:
     """The part, if it is a condition, or a number, over a whole state."""
-    try:
+    with declared_at(None, where):
         compared = is_number and not isinstance(type_of(part), Bool)
         check_from_outside(part >= 0 if compared else part, free_variables(part))
-    except DeclarationError as error:
-        raise error.within(where, None) from None
     if any(node.op == "after" for node in children_first(part)):
         raise DeclarationError(f"{where}: `{part}` speaks of the next state")
     return part

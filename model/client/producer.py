@@ -379,11 +379,12 @@ class ProducerClient:
 
         Sender.run
         """
-        works = self.outstanding or self._lost or self.accumulator.has_undrained
-        self._is_stopped |= self.machine["is_closed"] and not (
-            (works and not self._shuts_down)
-            or self.machine.value(close_ends & manager.has_ongoing_transaction)
-        )
+        if self.machine["is_closed"]:
+            works = self.outstanding or self._lost or self.accumulator.has_undrained
+            self._is_stopped |= not (
+                (works and not self._shuts_down)
+                or self.machine.value(close_ends & manager.has_ongoing_transaction)
+            )
         return self._is_stopped
 
     def _iterate(self) -> bool:

@@ -75,10 +75,13 @@ class States:
 
     def _leaving(self, table: Table) -> Iterator[tuple[Row, str]]:
         """The rows of a table, each with a state in which it may be taken."""
-        rows = self.machine.rows_of(table.on.name)
+        rows = [
+            (row, self.machine.settled(table.guard & row.guard))
+            for row in self.machine.rows_of(table.on.name)
+        ]
         for state in self.names:
-            for row in rows:
-                holds = self._in_state(state, self.machine.settled(table.guard & row.guard))
+            for row, guard in rows:
+                holds = self._in_state(state, guard)
                 if holds is not FALSE:
                     yield row, state
                 if holds is TRUE:
