@@ -1,5 +1,5 @@
-"""Batches for a leader, which asks the coordinator about them first, and a consumer's view of a
-log."""
+"""Batches that a leader verifies at the coordinator, and the consumer's filter of aborted
+batches."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class VerifiedBatch:
 
     @property
     def transaction_version(self) -> int:
-        """That of its request."""
+        """The transaction version that its request implies."""
         return api_versions.transaction_version(self.request, self.api_version)
 
     @property
@@ -50,7 +50,8 @@ class VerifiedBatch:
         return "CLIENT" if self.request == "Produce" else "COORDINATOR"
 
     def question(self, leader: PartitionLeader) -> tuple[str, int | None]:
-        """An error, or NONE and the guard under which the coordinator is asked, if it is."""
+        """The leader's error, or NONE with the verification guard. The guard is None if the leader
+        doesn't ask the coordinator."""
         answer = leader.maybe_start_transaction_verification(
             **self.producer,
             base_sequence=self.base_sequence,
@@ -59,12 +60,12 @@ class VerifiedBatch:
         return answer.error, answer.guard
 
     def verdict(self, leader: PartitionLeader, told: str) -> str:
-        """An error, or NONE if it is to be appended: the coordinator has answered so, or wasn't
-        asked."""
+        """The batch's error after the coordinator's answer; NONE: the leader may append the
+        batch."""
         return leader.verdict(told, origin=self._origin, api_version=self.api_version)
 
     def append(self, leader: PartitionLeader, guard: int | None) -> ProduceResponse:
-        """Appends it under the guard of its verification."""
+        """Appends the batch with its verification guard."""
         answer = leader.append(
             **self.producer, base_sequence=self.base_sequence, count=self.count, guard=guard,
             transactional=self.transactional_id is not None, origin=self._origin,
@@ -75,12 +76,13 @@ class VerifiedBatch:
 
 
 def data(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The data among batches."""
+    """The batches without markers."""
     return (batch for batch in batches if batch.kind != "marker")
 
 
 def kept(batches: Iterable[Batch], aborted: Iterable[Any]) -> Iterator[Batch]:
-    """The data that a consumer keeps of a fetch, by the list of aborted transactions in it.
+    """The batches of a fetch that a read_committed consumer keeps. `aborted` are the aborted
+    transactions in the answer to the fetch.
 
     CompletedFetch.nextFetchedRecord
     """

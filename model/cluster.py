@@ -1,8 +1,7 @@
-"""Brokers in memory: a coordinator, and a leader for each partition, with the messages between
-them.
+"""Brokers in memory: a coordinator, a leader for each partition, and the messages between them.
 
-Every append is replicated at once, and markers go out when a transaction ends, unless the caller
-holds them back. Only the caller moves the clock.
+Every append is replicated at once. Markers are sent when a transaction ends, unless the caller
+holds them. Only the caller moves the clock.
 """
 
 from __future__ import annotations
@@ -39,17 +38,17 @@ OF_BATCHES = VERIFICATION, UNASKED = "verification", "unasked"
 
 
 class Cluster(GroupRequests):
-    """A coordinator that owns the whole transaction log, and leaders by partition, made as they
-    are first written to.
+    """A coordinator that owns the whole transaction log, and leaders by partition. The first use of
+    a partition creates its leader.
 
-    `protocol` is the release, `transaction_version` the finalized feature level (the release's own
-    if none is given). With `holds_markers` markers wait for `deliver_markers`, or one of `due` for
-    `deliver`, and a transaction without partitions waits for `complete`.
+    `protocol` is the release, `transaction_version` the finalized feature level (default: the
+    release's). With `holds_markers`, markers wait for `deliver_markers` or `deliver`, and a
+    transaction without partitions waits for `complete`.
 
-    `hold` has the thread of the next request held on its way, until `release`.
+    `hold` stops the thread of the next request at a place, until `release`.
 
-    With `acls`, requests of a `principal` need the same permissions as Kafka's; one without is the
-    cluster's own.
+    With `acls`, requests of a `principal` need the same permissions as in Kafka. Requests without a
+    principal need none.
     """
 
     def __init__(
@@ -93,8 +92,8 @@ class Cluster(GroupRequests):
         return self._now_ms
 
     def sleep(self, ms: int) -> None:
-        """Time goes by. Transactions that are older than their timeout are aborted, and members of
-        groups go that were silent for longer than their session."""
+        """Moves the clock. Aborts transactions that are older than their timeout, and removes group
+        members whose session timeout is over."""
         self.pass_time(ms)
         self.coordinator.abort_timed_out()
         if self._groups is not None:
@@ -102,7 +101,7 @@ class Cluster(GroupRequests):
         self._after_end()
 
     def pass_time(self, ms: int) -> None:
-        """Time goes by, and nobody looks at the clock."""
+        """Moves the clock, without the effects of timeouts."""
         self._now_ms += ms
         self.coordinator.now_ms = self._now_ms
         if self._groups is not None:
@@ -111,8 +110,8 @@ class Cluster(GroupRequests):
             leader.now_ms = self._now_ms
 
     def update_features(self, *, transaction_version: int) -> None:
-        """An upgrade or a downgrade of transaction.version, from 0 to 2. The brokers hear of it at
-        once; a request still follows its own version. Raises ModelError for another one.
+        """Upgrades or downgrades transaction.version, from 0 to 2. The brokers know it at once;
+        requests keep the version that they have. Raises ModelError for another value.
 
         KIP-584, UpdateFeatures
         """
@@ -120,27 +119,28 @@ class Cluster(GroupRequests):
         self.transaction_version = transaction_version
 
     def log_refuses(self, refuses: bool) -> None:
-        """From now on the transaction log refuses the records of requests (max.message.bytes of
-        __transaction_state is too small), or it doesn't."""
+        """Sets whether the transaction log refuses the records of requests, as if max.message.bytes
+        of __transaction_state were too small."""
         self.coordinator.log_refuses = refuses
 
     def withhold_ids(self, withheld: bool) -> None:
-        """From now on the controller gives out no producer ids, or it does."""
+        """Sets whether the controller refuses to allocate producer ids."""
         self.coordinator.lacks_ids = withheld
 
     def expire_producers(self) -> None:
-        """Leaders forget all producers without a transaction (producer.id.expiration.ms)."""
+        """Makes the leaders forget all producers without a transaction
+        (producer.id.expiration.ms)."""
         for leader in self.leaders.values():
             leader.expire_producers()
 
     def delete_records(self, partition: Any) -> None:
-        """DeleteRecords: of a partition all that is replicated is deleted."""
+        """DeleteRecords: deletes the replicated records of a partition."""
         leader = self.leader(partition)
         leader.delete_records(leader.high_watermark)
 
     def restart(self, *, clean: bool = True) -> None:
-        """The brokers stop and start again, each partition where it was: everything that was only
-        in memory is lost. `clean` if they had time to take snapshots of the producers."""
+        """Restarts the brokers: all state that was only in memory is lost. Partitions keep their
+        leaders. `clean`: the brokers took snapshots of the producers before."""
         self._due.clear()
         self._held.clear()
         self.coordinator.restart()
@@ -152,7 +152,7 @@ class Cluster(GroupRequests):
         self._after_end()
 
     def hold_markers(self, holds: bool) -> None:
-        """From now on markers are held, or they are not: those that were held go out."""
+        """Sets whether markers are held. If not, sends those that were held."""
         self.holds_markers = self.coordinator.holds_completions = holds
         if not holds:
             self.deliver_markers()
@@ -160,16 +160,15 @@ class Cluster(GroupRequests):
                 self.complete(transactional_id)
 
     def time_out(self, transactional_id: str) -> bool:
-        """The id's transaction is aborted as if it were older than its timeout; whether there was
-        one."""
+        """Aborts the id's transaction as if it were older than its timeout. Returns whether there
+        was one."""
         done = self.coordinator.time_out(transactional_id)
         self._after_end()
         return done
 
     def fail_over(self, transactional_id: str) -> Callable[[], None]:
-        """Another broker takes over the id, and all that lie in the same partition of the log. It
-        loads that partition until the returned function is called, and then goes on with the ends
-        that were decided."""
+        """Moves the id's partition of the transaction log to another broker, which loads it until
+        the returned function is called. It then continues the ends that were decided."""
         coordinator = self.coordinator
         partition = coordinator.state_partition_of(transactional_id)
         now = coordinator.owner_epoch(transactional_id) or 0
@@ -190,7 +189,7 @@ class Cluster(GroupRequests):
         return end
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
-        """Brings the id's epoch to this one, as so many InitProducerId would."""
+        """Raises the id's epoch to this one, as repeated InitProducerId requests would."""
         self.coordinator.skip_to_epoch(transactional_id, producer_epoch)
 
     def leader(self, partition: Any) -> PartitionLeader:
@@ -200,8 +199,7 @@ class Cluster(GroupRequests):
         return self.leaders[partition]
 
     def machines(self) -> tuple[Machine, ...]:
-        """The machines that requests go to, in their first state: of a coordinator, of an entry,
-        and of a leader."""
+        """The machines of a coordinator, of an entry and of a leader, in their initial states."""
         leader = PartitionLeader(protocol=self.protocol)
         return (*self.coordinator.machines(), leader.machine)
 
@@ -213,9 +211,9 @@ class Cluster(GroupRequests):
         enable_2pc: bool = False, keep_prepared_txn: bool = False, principal: str | None = None,
         coordinator: TransactionCoordinator | None = None,
     ) -> ProducerIdAndEpoch:  # fmt: skip
-        """InitProducerId. Here and below, `api_version` is that of the request: without one, its
-        client is of the release, and of the finalized transaction version. A `coordinator` that is
-        named is asked in the place of the cluster's."""
+        """InitProducerId. `api_version` is the request's version, here and in the other methods
+        (default: the newest of the release and the finalized transaction version). `coordinator`
+        replaces the cluster's coordinator."""
         refusal = self.authorize(
             principal,
             "InitProducerId asks",
@@ -237,8 +235,9 @@ class Cluster(GroupRequests):
         partitions: Iterable[Any], *, api_version: int | None = None, verify_only: bool = False,
         principal: str | None = None, coordinator: TransactionCoordinator | None = None,
     ) -> str:  # fmt: skip
-        """AddPartitionsToTxn: an error. `verify_only` is for versions that leaders send; of several
-        partitions' errors it is the first that says why, in the order of their names."""
+        """AddPartitionsToTxn; returns the error. `verify_only` is for the versions that leaders
+        send. Of several partitions' errors, returns the first that names a reason, in the order of
+        the partitions' names."""
         refused = self.unauthorized(principal, transactional_id, partitions, api_version)
         for error in refused.values():
             if error != REFUSED_WITH_OTHERS:
@@ -254,7 +253,7 @@ class Cluster(GroupRequests):
         *, api_version: int | None = None, principal: str | None = None,
         coordinator: TransactionCoordinator | None = None,
     ) -> str:  # fmt: skip
-        """AddOffsetsToTxn: an error."""
+        """AddOffsetsToTxn; returns the error."""
         refusal = self.authorize(
             principal, "AddOffsetsToTxn asks", transactional_id=transactional_id, group_id=group_id
         )
@@ -286,9 +285,10 @@ class Cluster(GroupRequests):
         count: int = 1, transactional_id: str | None = None, api_version: int | None = None,
         principal: str | None = None,
     ) -> ProduceResponse:  # fmt: skip
-        """Produce: a batch of `count` records, transactional where it names a transactional id.
+        """Produce with a batch of `count` records; the batch is transactional if there is a
+        transactional id.
 
-        The leader asks the coordinator about a transaction's first batch, as its release does.
+        The leader verifies a transaction's first batch at the coordinator, if its release does so.
         """
         refusal = self.may_produce(
             principal,
@@ -309,7 +309,7 @@ class Cluster(GroupRequests):
         return self._batch(VerifiedBatch("Produce", *about), asks=asks)
 
     def _batch(self, batch: VerifiedBatch, *, asks: bool) -> ProduceResponse:
-        """Appends a batch, after the coordinator was asked about it if the leader asks."""
+        """Appends a batch. If the leader asks the coordinator, it is verified before."""
         leader = self.leader(batch.partition)
         error, guard = batch.question(leader) if asks else ("NONE", None)
         if error != "NONE":
@@ -323,7 +323,8 @@ class Cluster(GroupRequests):
         return self._verified(batch, told, guard)
 
     def _verified(self, batch: VerifiedBatch, told: str, guard: int | None) -> ProduceResponse:
-        """The outcome of a batch after the coordinator's answer, or without a question."""
+        """Appends a batch after its verification. `told` is the coordinator's answer, or NONE
+        without a question."""
         leader, commits = self.leader(batch.partition), batch.commits
         error = batch.verdict(leader, told)
         if error == "NONE" and commits is not None:
@@ -352,8 +353,8 @@ class Cluster(GroupRequests):
         return self.coordinator.verify_partitions(name, *held, wanted)[batch.partition]
 
     def fetch(self, partition: Any, offset: int = 0, *, committed: bool = True) -> list[Batch]:
-        """The data from an offset on, as a read_committed consumer keeps it, or a read_uncommitted
-        one: whole batches."""
+        """The data batches from an offset on that a read_committed (`committed`) or
+        read_uncommitted consumer keeps."""
         leader = self.leader(partition)
         end = leader.last_stable_offset if committed else leader.high_watermark
         batches = (b for b in leader.batches if b.last_offset >= offset and b.last_offset < end)
@@ -364,8 +365,8 @@ class Cluster(GroupRequests):
         coordinator_epoch: int = 0, *, transaction_version: int = 0,
         api_version: int | None = None, principal: str | None = None,
     ) -> str:  # fmt: skip
-        """WriteTxnMarkers to one partition, from whoever sends it: an error. The transaction's
-        version is in it from version 2 on (KIP-1228)."""
+        """WriteTxnMarkers for one partition; returns the error. The request has the transaction's
+        version from API version 2 on (KIP-1228)."""
         refusal = self.may_write_markers(principal)
         if refusal != "NONE":
             return refusal
@@ -379,7 +380,7 @@ class Cluster(GroupRequests):
     def _append_marker(
         self, partition: Any, *, producer_id: int, result: str, **marker: int
     ) -> str:
-        """Writes a marker, which is replicated at once, and ends pending transactions with it."""
+        """Appends a marker, replicates it, and applies it to the pending offsets of groups."""
         if not self.takes_markers(partition):
             return "NOT_LEADER_OR_FOLLOWER"
         leader = self.leader(partition)
@@ -394,8 +395,8 @@ class Cluster(GroupRequests):
     def serve(
         self, client: ProducerClient, *, rounds: int = 1000, principal: str | None = None
     ) -> None:
-        """Answers a client's requests, as of a principal, until it sends nothing more or has been
-        answered so many times; the time here is the client's."""
+        """Answers a client's requests until it sends none, at most `rounds` times. The requests are
+        those of a principal. The cluster's clock follows the client's."""
         for _ in range(rounds):
             sent = client.run()
             if client.now_ms > self._now_ms:
@@ -408,7 +409,7 @@ class Cluster(GroupRequests):
     def answer(
         self, client: ProducerClient, sent: Request | Produce, *, principal: str | None = None
     ) -> None:
-        """Takes a client's request, and gives it the answer."""
+        """Processes a client's request, and gives the client the answer."""
         if isinstance(sent, Produce):
             produced = self.produce(
                 sent.partition,
@@ -471,7 +472,7 @@ class Cluster(GroupRequests):
         version: int,
         principal: str | None,
     ) -> dict[Any, str]:
-        """TxnOffsetCommit's answer for each partition of which it has an offset."""
+        """TxnOffsetCommit's error for each partition in it."""
         name, _, _, group_id = about
         offsets = fields["offsets"]
         error = self.may_commit_offsets(principal, name, group_id)
@@ -499,8 +500,9 @@ class Cluster(GroupRequests):
         member_id: str = "", generation_id: int = -1, group_instance_id: str | None = None,
         api_version: int | None = None, principal: str | None = None,
     ) -> str:  # fmt: skip
-        """TxnOffsetCommit of `offsets` by partition, for a topic that was read, where one is given:
-        an error. A group's coordinator appends a transactional batch without sequence."""
+        """TxnOffsetCommit of `offsets` by partition; returns the error. If `topic` is given, the
+        principal needs READ on it. The group coordinator appends a transactional batch without
+        sequence."""
         refusal = self.may_commit_offsets(principal, transactional_id, group_id)
         if refusal == "NONE" and topic is not None:
             refusal = self.use_of(principal, topic, "READ")
@@ -525,11 +527,11 @@ class Cluster(GroupRequests):
     # Threads that are held --------------------------------------------------------------------
 
     def hold(self, place: str, request: str) -> None:
-        """Holds the thread of the next `request` at this place, if it comes there.
+        """Holds the thread of the next `request` at this place, if it gets there.
 
-        Places are those of TransactionCoordinator.holds; "verification": the coordinator has
-        answered the leader's question about a batch, and the leader hasn't received the answer;
-        "unasked": the transaction is open, so the leader asks nobody, and it hasn't appended the
+        The places are those of TransactionCoordinator.holds, and two more. "verification": the
+        coordinator has verified a batch, and the leader hasn't received the answer. "unasked": the
+        transaction is open, the leader doesn't ask the coordinator, and it hasn't appended the
         batch yet.
         """
         if place in OF_BATCHES:
@@ -539,18 +541,18 @@ class Cluster(GroupRequests):
             self._held[place] = request
 
     def not_held(self, place: str) -> None:
-        """No thread came there: none is held further on."""
+        """Ends a `hold` whose place no thread has reached."""
         self._holds = self.coordinator.holds = None
         if place not in (*OF_BATCHES, *self.coordinator.held):
             self._held.pop(place, None)
 
     def held(self) -> tuple[str, ...]:
-        """Where threads are held."""
+        """The places where threads are held."""
         return tuple(sorted(self._held))
 
     def release(self, place: str) -> tuple[str, Any]:
-        """The thread that is held there goes on: the request that it is of, and its answer; None
-        where it was answered before. Raises NotNowError where none is held."""
+        """Continues the thread that is held at this place. Returns the name of its request and the
+        answer; None: it was answered before. Raises NotNowError if no thread is held there."""
         if place in OF_BATCHES and place in self._held:
             batch, told, guard = self._held.pop(place)
             return batch.request, self._verified(batch, told, guard)
@@ -565,9 +567,8 @@ class Cluster(GroupRequests):
             self.deliver_markers()
 
     def deliver_markers(self) -> None:
-        """Sends the markers that are due to their leaders, until none is left, and completes the
-        transactions that wait for nothing else. Those to a partition of offsets that is being read
-        wait, where its coordinator writes them."""
+        """Sends all due markers to their leaders, and completes the transactions that wait for
+        nothing else. From 4.0 on, markers to a loading partition of `__consumer_offsets` wait."""
         while due := [each for each in self.due() if self.takes_markers(each[1])]:
             for marker, partition in due:
                 self.deliver(marker, partition)
@@ -575,14 +576,14 @@ class Cluster(GroupRequests):
             self.complete(transactional_id)
 
     def due(self) -> list[tuple[Marker, Any]]:
-        """The markers that are to be written, each with one of its partitions."""
+        """The markers that wait to be written, each with one of its partitions."""
         for markers in self.coordinator.drain_markers().values():
             self._due += ((m, part) for m in markers for part in sorted(m.partitions, key=str))
         return list(self._due)
 
     def deliver(self, marker: Marker, partition: Any, *, completes: bool = True) -> None:
-        """Sends one of `due`. When the last one of its transaction is written, the transaction is
-        completed; if not so here, then by `complete`."""
+        """Sends a marker of `due`. The last marker of a transaction also completes the transaction
+        if `completes`; else `complete` does."""
         self._due.remove((marker, partition))
         error = self._append_marker(
             partition,
@@ -597,7 +598,7 @@ class Cluster(GroupRequests):
         self.coordinator.markers_answered(marker, {partition: error}, append=append)
 
     def to_complete(self) -> list[str]:
-        """The ids of transactions whose markers are written, and that aren't completed yet."""
+        """The ids whose transaction has all markers and isn't completed yet."""
         entries = self.coordinator.entries.items()
         is_held = self.coordinator.is_held
         return [
@@ -607,12 +608,12 @@ class Cluster(GroupRequests):
         ]
 
     def complete(self, transactional_id: str) -> None:
-        """Completes one of `to_complete`."""
+        """Completes the transaction of an id in `to_complete`."""
         self.coordinator.entries[transactional_id].handle("log append")
 
 
 def _sent_by(client: ProducerClient, request: str, transaction_version: int = 0) -> int:
-    """The newest version of a client's request."""
+    """The newest version of a request that the client knows."""
     return _newest(request, client.machine.features, transaction_version)
 
 

@@ -64,8 +64,8 @@ class GroupRequests(Permissions):
         return end
 
     def takes_markers(self, partition: Any) -> bool:
-        """Whether a marker is appended to a partition now: from 4.0 on the coordinator of groups
-        does so, once it has read the partition."""
+        """Whether a marker can be appended to a partition now. From 4.0 on the group coordinator
+        appends markers to a partition of `__consumer_offsets`, and only after it has loaded it."""
         groups = self._groups
         return groups is None or partition not in groups.loading or groups.takes_markers
 

@@ -39,8 +39,8 @@ class Authorizer:
         self, request: str, principal: str, *, transactional_id: str | None = None,
         group_id: str | None = None, topic: str | None = None, **said: Any,
     ) -> str:  # fmt: skip
-        """An error, or NONE if a principal may send the request, as far as it is about these
-        resources. `said` are the request's other parameters."""
+        """The error of a request, or NONE if the principal may send it. Resources that aren't given
+        aren't checked. `said` are the request's other parameters."""
         names = {
             "TRANSACTIONAL_ID": transactional_id,
             "GROUP": group_id,

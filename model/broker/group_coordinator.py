@@ -1,7 +1,7 @@
-"""A group coordinator to send requests to: members, and the offsets that they commit.
+"""A group coordinator that takes requests: its groups' members and committed offsets.
 
-The rows are those of `spec.groups`. The broker's own part is kept here: how the members' protocols
-go together, assignments as they are carried, the time, and who waits for an answer.
+The rows are those of `spec.groups`. This module has the rest of the broker: the choice of the
+protocol, the assignments, the clock, and the requests that wait for an answer.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .group_messages import (
 )
 
 HANDS_OUT_IDS, SKIPS_ASSIGNMENT = 4, 9
-"""The first versions of JoinGroup whose client takes MEMBER_ID_REQUIRED (KIP-394) and skips an
-assignment (KIP-814)."""
+"""The first version of JoinGroup whose client handles MEMBER_ID_REQUIRED (KIP-394), and the first
+one whose client may skip the assignment (KIP-814)."""
 KNOWS_NOT_FOUND = {"OffsetCommit": 9, "TxnOffsetCommit": 6}
-"""The first versions whose clients know GROUP_ID_NOT_FOUND (KIP-848, KIP-1319)."""
+"""The first version of each request whose client knows GROUP_ID_NOT_FOUND (KIP-848, KIP-1319)."""
 DEFAULT_SESSION_MS = 45_000
 
 
 @dataclass
 class Member:
-    """A member: its protocols, how long it may be silent, and the answer that it waits for."""
+    """A member of a group: its protocols, its timeouts in ms, and the answer that it waits for."""
 
     member_id: str
     instance_id: str | None
@@ -46,7 +46,7 @@ class Member:
     seen_ms: int
     assignment: bytes = b""
     waits_for: str = ""
-    """JoinGroup, SyncGroup or nothing."""
+    """"JoinGroup", "SyncGroup", or "" for no request."""
 
 
 def _copies(machines: Mapping[Hashable, Machine]) -> dict[Hashable, Machine]:
@@ -59,16 +59,16 @@ class Group:
 
     machine: Machine
     stored: Machine
-    """As it is in the log."""
+    """The state that the group's log has."""
     members: dict[str, Member] = field(default_factory=dict[str, Member])
     promised: dict[str, int] = field(default_factory=dict[str, int])
-    """The deadline for a join with an id that was handed out."""
+    """The deadline in ms by which a member must join with the id that it was given."""
     protocol_type: str = ""
     protocol: str | None = None
     rebalance_until: int = 0
     offsets: dict[Hashable, Machine] = field(default_factory=dict[Hashable, Machine])
     read: dict[Hashable, Machine] = field(default_factory=dict[Hashable, Machine])
-    """The offsets as who reads the log has them."""
+    """The offsets of a coordinator that reads the log."""
     writing: frozenset[Hashable] = frozenset()
     """The partitions whose OffsetCommit is being replicated."""
 
@@ -85,7 +85,7 @@ class Group:
         )
 
     def reload(self) -> None:
-        """The state of a coordinator that starts: the log's content, without waiting requests."""
+        """Sets the group to the state in the log, as a coordinator that starts does."""
         self.machine = self.stored.copy()
         self.offsets = _copies(self.read)
         known = bool(self.offsets) or self.machine["is_known"]
@@ -96,8 +96,8 @@ class Group:
 
     @property
     def successor(self) -> str | None:
-        """The member that leads if the leader goes: the oldest of the others, where Kafka takes
-        the first in the order of their hashes."""
+        """The member that becomes leader if the leader leaves. It is the oldest other member here;
+        Kafka takes the first one by hash."""
         members, leader = self.machine["members"], self.machine["leader"]
         return next((name for name in self.members if name in members - {leader}), None)
 
@@ -108,11 +108,11 @@ class Group:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is such a group: a member joined it, or it has offsets."""
+        """Whether the group exists: a member joined it, or it has offsets."""
         return self.machine["is_known"]
 
     def fits(self, protocol_type: str, protocols: Iterable[str]) -> bool:
-        """Whether all members know one of these protocols (GroupMetadata.supportsProtocols)."""
+        """Whether all members support one of these protocols (GroupMetadata.supportsProtocols)."""
         wanted = set(protocols)
         if self.status == "EMPTY":
             return bool(protocol_type) and bool(wanted)
@@ -131,7 +131,7 @@ class Group:
     def joined(
         self, member_id: str, leader: str | None, *, skip_assignment: bool = False
     ) -> JoinGroupResponse:
-        """The answer to a member of this generation about it."""
+        """The answer to a member that has joined this generation."""
         protocol = self.protocol or ""
         told = tuple(
             (each.member_id, each.instance_id, each.protocols.get(protocol, b""))
@@ -149,13 +149,13 @@ class Group:
 
 
 class GroupCoordinator:
-    """A broker that coordinates groups, in the protocol in which members assign (`consumer` groups
-    of KIP-848 aren't here).
+    """A broker that coordinates groups of the classic protocol, without the `consumer` groups of
+    KIP-848.
 
-    `protocol` is the release, `now_ms` the time, which only the caller moves; the rest are settings
-    under their own names. The answer to a request that waits is put into `answered` later; who
-    drives the coordinator takes it out. group.initial.rebalance.delay.ms is 0, and a
-    group has no largest size.
+    `protocol` is the release. `now_ms` is the time, which only the caller changes. The other
+    parameters are broker settings. Late answers to waiting requests appear in `answered`, from
+    which the caller removes them. group.initial.rebalance.delay.ms is 0, and group.max.size has no
+    limit.
     """
 
     def __init__(
@@ -171,11 +171,11 @@ class GroupCoordinator:
         self.now_ms = now_ms
         self.groups: dict[str, Group] = {}
         self.loading: set[str] = set()
-        """Partitions of offsets that are being read."""
+        """The partitions of `__consumer_offsets` that are loading."""
         self.answered: list[Answered] = []
         self._given = 0
         self._made: str | None = None
-        """The group that the last TxnOffsetCommit has made."""
+        """The group that the last TxnOffsetCommit created."""
 
     def copy(self) -> GroupCoordinator:
         """Another coordinator in the same state."""
@@ -192,7 +192,7 @@ class GroupCoordinator:
         return group
 
     def validate(self, request: str, group_id: str) -> str:
-        """An error, or NONE where a request may be about a group of this id."""
+        """The error of a request that names this group id, or NONE."""
         return self._blank.handle(
             "validateGroupStatus",
             request=_KINDS.get(request, "OTHER"),
@@ -201,7 +201,7 @@ class GroupCoordinator:
         ).reply.error
 
     def told(self, error: str, api_version: int | None) -> str:
-        """The error that a client gets for an error of TxnOffsetCommit."""
+        """The error that a client of this version gets for an error of TxnOffsetCommit."""
         older = api_versions.without("TxnOffsetCommit", api_version)
         knows = load_error_known.data.name not in older
         return self._blank.handle(
@@ -220,8 +220,8 @@ class GroupCoordinator:
         session_timeout_ms: int = DEFAULT_SESSION_MS, rebalance_timeout_ms: int = -1,
         new_member_id: str | None = None, api_version: int | None = None,
     ) -> JoinGroupResponse:  # fmt: skip
-        """JoinGroup. `protocols` have names and the member's metadata in each, the preferred one
-        first; `new_member_id` is the id for a member without one."""
+        """JoinGroup. `protocols` maps protocol names to the member's metadata, the preferred
+        protocol first. `new_member_id` is the id that a member without an id gets."""
         error = self.validate("JoinGroup", group_id)
         if error != "NONE":
             return JoinGroupResponse(error, member_id=member_id)
@@ -279,8 +279,8 @@ class GroupCoordinator:
         return None if instance_id is None else next(found, None)
 
     def _renew(self, group_id: str, before: str, error: str) -> None:
-        """After an event: requests of former members get the error, and in a rebalance requests
-        that wait for an assignment get REBALANCE_IN_PROGRESS."""
+        """Answers waiting requests after an event. Those of removed members get `error`. If a
+        rebalance began, SyncGroup requests get REBALANCE_IN_PROGRESS."""
         group = self.groups[group_id]
         there, promised = group.machine["members"], group.machine["pending_members"]
         group.promised = {name: at for name, at in group.promised.items() if name in promised}
@@ -298,7 +298,7 @@ class GroupCoordinator:
         group.rebalance_until = self.now_ms + longest
 
     def _answers(self, group_id: str, member: Member, error: str) -> None:
-        """Tells a member that waits an error."""
+        """Answers a member's waiting request with an error."""
         waited, member.waits_for = member.waits_for, ""
         if waited == "JoinGroup":
             told = JoinGroupResponse(error, member_id=member.member_id)
@@ -307,7 +307,7 @@ class GroupCoordinator:
             self.answered.append(Answered(group_id, member.member_id, SyncGroupResponse(error)))
 
     def _go_on(self, group_id: str, *, is_late: bool = False) -> None:
-        """The rebalance is over where all have joined, or where it `is_late`."""
+        """Ends the rebalance if all members have joined, or if it `is_late`."""
         group = self.groups[group_id]
         joined, stays = group.machine["awaiting_join"], group.machine["with_instances"]
         candidates = [name for name in group.members if name in joined]
@@ -335,8 +335,8 @@ class GroupCoordinator:
         self, group_id: str, of: Identity, *, assignments: Mapping[str, bytes] | None = None,
         protocol_type: str | None = None, protocol_name: str | None = None,
     ) -> SyncGroupResponse:  # fmt: skip
-        """SyncGroup, which waits for that of the member that leads: it has the `assignments` of
-        all."""
+        """SyncGroup. It waits for the leader's SyncGroup, which has the `assignments` of all
+        members."""
         error = self.validate("SyncGroup", group_id)
         if error != "NONE":
             return SyncGroupResponse(error)
@@ -365,7 +365,7 @@ class GroupCoordinator:
         return group.synced(of.member_id)
 
     def heartbeat(self, group_id: str, of: Identity) -> str:
-        """Heartbeat: an error."""
+        """Heartbeat; returns the error."""
         error = self.validate("Heartbeat", group_id)
         if error != "NONE" or self.is_loading(group_id):
             return error
@@ -383,7 +383,7 @@ class GroupCoordinator:
     def leave(
         self, group_id: str, member_id: str = "", *, group_instance_id: str | None = None
     ) -> str:
-        """LeaveGroup of one member: an error."""
+        """LeaveGroup for one member; returns the error."""
         error = self.validate("LeaveGroup", group_id)
         if error != "NONE":
             return error
@@ -397,7 +397,7 @@ class GroupCoordinator:
         return error
 
     def expire(self) -> None:
-        """Members that were silent for too long go, and a rebalance ends that took too long."""
+        """Removes members whose session has timed out, and ends rebalances that have timed out."""
         for group_id, group in self.groups.items():
             if self.is_loading(group_id):
                 continue
@@ -416,7 +416,8 @@ class GroupCoordinator:
         return self.now_ms > member.seen_ms + member.session_ms
 
     def restart(self) -> None:
-        """The broker starts again: each group has the state of its log, and nobody waits."""
+        """Restarts the broker: each group has its state in the log, and waiting requests are
+        lost."""
         self.answered.clear()
         self.loading.clear()
         for group in self.groups.values():
@@ -428,15 +429,15 @@ class GroupCoordinator:
             member.waits_for, member.seen_ms = "", self.now_ms
 
     def fail_over(self, partition: str) -> None:
-        """Another broker leads a partition of offsets, and reads it until `end_load`. Waiting
-        requests get NOT_COORDINATOR."""
+        """Moves a partition of `__consumer_offsets` to another broker, which loads it until
+        `end_load`. Waiting requests get NOT_COORDINATOR."""
         self.loading.add(partition)
         for group_id in self._groups_in(partition):
             for member in self.groups[group_id].members.values():
                 self._answers(group_id, member, "NOT_COORDINATOR")
 
     def end_load(self, partition: str) -> None:
-        """The partition has been read: its groups are there again, as the log has them."""
+        """Ends a partition's load: its groups have their state in the log."""
         if partition in self.loading:
             self.loading.remove(partition)
             for group_id in self._groups_in(partition):
@@ -447,11 +448,11 @@ class GroupCoordinator:
 
     @property
     def takes_markers(self) -> bool:
-        """Whether a marker is appended to a partition that is being read: before 4.0."""
+        """Whether markers are appended to a loading partition, as they are before 4.0."""
         return not self._no_offset.value(group_coordinator_service)
 
     def delete(self, group_id: str) -> str:
-        """DeleteGroups, of one: an error."""
+        """DeleteGroups for one group; returns the error."""
         error = self.validate("DeleteGroups", group_id)
         if error != "NONE":
             return error
@@ -463,7 +464,7 @@ class GroupCoordinator:
     # Offsets ----------------------------------------------------------------------------------
 
     def may_commit(self, group_id: str, of: Identity, *, api_version: int | None = None) -> str:
-        """An error, or NONE where a member may commit offsets with OffsetCommit."""
+        """The error of an OffsetCommit from this member, or NONE if it may commit."""
         error = self.validate("OffsetCommit", group_id)
         if error != "NONE":
             return error
@@ -478,8 +479,8 @@ class GroupCoordinator:
     def may_commit_in_transaction(
         self, group_id: str, of: Identity, *, api_version: int | None = None
     ) -> str:
-        """An error, or NONE where a member may commit offsets with TxnOffsetCommit. `validate`
-        checks the group's id before."""
+        """The error of a TxnOffsetCommit from this member, or NONE if it may commit. The caller
+        calls `validate` first."""
         version = LARGEST if api_version is None else api_version
         group = self._group(group_id)
         self._made = None if group.is_known else group_id
@@ -490,7 +491,7 @@ class GroupCoordinator:
         ).reply.error
 
     def writes(self, group_id: str, offsets: Iterable[Hashable]) -> None:
-        """An OffsetCommit of these partitions is in the log, and not replicated yet."""
+        """Notes that an OffsetCommit of these partitions is in the log and not yet replicated."""
         self._group(group_id).writing |= frozenset(offsets)
 
     def appended(
@@ -500,8 +501,8 @@ class GroupCoordinator:
         appended: int,
         producer_id: int | None = None,
     ) -> None:
-        """Offsets by partition are in the log of offsets, in one batch, which a transaction of this
-        producer wrote if there is a producer id."""
+        """Applies a batch of committed offsets, by partition, that was appended at offset
+        `appended`. With a producer id it belongs to that producer's transaction."""
         group = self._group(group_id)
         said: dict[str, Any] = {"appended": appended}
         said |= {} if producer_id is None else {"producer_id": producer_id}
@@ -514,8 +515,8 @@ class GroupCoordinator:
                 machine.handle(event, offset=offset, **said)
 
     def not_appended(self, group_id: str, offsets: Iterable[Any], producer_id: int) -> None:
-        """The leader of the log of offsets has refused a batch of them, which a transaction of this
-        producer was to write. From 4.0 on the group is gone if the request has made it
+        """Undoes offsets of a producer's transaction whose append was refused. From 4.0 on this
+        also removes the group if the request created it
         (CoordinatorRuntime.CoordinatorContext.revertLastWrittenOffset)."""
         if self._made == group_id and self._no_offset.value(group_coordinator_service):
             del self.groups[group_id]
@@ -525,7 +526,7 @@ class GroupCoordinator:
                 machine.handle("offset of a transaction refused", producer_id=producer_id)
 
     def transaction_ended(self, partition: str, producer_id: int, result: str) -> None:
-        """A marker is in a partition of offsets; a thread that puts them in place is done at
+        """Applies a marker in a partition of `__consumer_offsets`. Pending offsets are completed at
         once."""
         said: dict[str, Any] = {"producer_id": producer_id, "result": result}
         for group_id in self._groups_in(partition):
@@ -537,7 +538,7 @@ class GroupCoordinator:
                 machine.attempt("complete pending offsets")
 
     def fetch(self, group_id: str, place: Hashable, *, require_stable: bool = False) -> Committed:
-        """OffsetFetch, of one partition."""
+        """OffsetFetch for one partition."""
         error = self.validate("OffsetFetch", group_id)
         if error != "NONE":
             return Committed(error)
@@ -552,13 +553,14 @@ class GroupCoordinator:
         return Committed(answer.error, answer.committed.offset, answer.committed.appended)
 
     def places(self, group_id: str) -> list[Any]:
-        """The partitions that the group has offsets of."""
+        """The partitions for which the group has committed offsets."""
         group = self.groups.get(group_id)
         offsets = group.offsets if group else {}
         return [place for place, machine in offsets.items() if machine["committed"] is not None]
 
     def forget(self, is_gone: Callable[[Any], bool], group_id: str | None = None) -> None:
-        """Removes the offsets of some partitions, of every group or of one."""
+        """Removes the offsets of the partitions for which `is_gone` is true, in all groups or in
+        one."""
         for name, group in self.groups.items():
             if group_id not in (None, name):
                 continue

@@ -10,13 +10,13 @@ NO_GENERATION = -1
 
 
 def offsets_partition(group_id: str) -> str:
-    """The place of a consumer group's offsets."""
+    """The partition of `__consumer_offsets` that has the group's offsets."""
     return f"__consumer_offsets-{partition_for(group_id)}"
 
 
 class JoinGroupResponse(NamedTuple):
-    """The answer to JoinGroup; the `leader` gets the `members` with their instance ids and their
-    metadata in the protocol that was chosen. If the request `waits`, only the member id is set."""
+    """The answer to JoinGroup. The leader's answer has the `members` with their instance ids and
+    their metadata for the chosen protocol. If the request `waits`, only the member id is set."""
 
     error: str
     generation_id: int = NO_GENERATION
@@ -30,7 +30,7 @@ class JoinGroupResponse(NamedTuple):
 
 
 class SyncGroupResponse(NamedTuple):
-    """The answer to SyncGroup, unless it `waits`."""
+    """The answer to SyncGroup. If the request `waits`, the other fields are empty."""
 
     error: str
     protocol_type: str = ""
@@ -48,8 +48,8 @@ class Answered(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """OffsetFetch's answer for a partition: an error, the offset (-1: none), and its place in the
-    log of offsets."""
+    """OffsetFetch's answer for a partition: the error, the committed offset (-1: none), and the
+    offset of its record in `__consumer_offsets`."""
 
     error: str
     offset: int = -1
@@ -57,7 +57,8 @@ class Committed(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """As whom a request comes: "", -1 and None are for nobody, no generation and no instance."""
+    """The sender of a group request: member id ("": none), generation (-1: none) and instance
+    id."""
 
     member_id: str = ""
     generation_id: int = NO_GENERATION
@@ -69,10 +70,10 @@ class Identity(NamedTuple):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """As an event of the group's machine has them."""
+        """The parameters of an event of the group's machine."""
         return {**self._member, "generation": self.generation_id}
 
     @property
     def without_generation(self) -> dict[str, Any]:
-        """The same of an event that is of no generation."""
+        """The parameters of an event that has no generation."""
         return self._member

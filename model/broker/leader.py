@@ -1,9 +1,10 @@
-"""A partition's leader to send batches and markers to: its log, and the machine that judges them.
+"""A partition's leader, which appends batches and markers: its log, and the machine that checks
+them.
 
-The rows are those of `spec.leader`. The broker's own part is kept here: batches, segments, the
-index of aborted transactions, the high watermark, and the order of steps (a marker that was taken
-completes its transaction; a log that was cut is read again). UnifiedLog does so in Kafka, with a
-ProducerStateManager as `producer_state_manager` has it.
+The rows are those of `spec.leader`. This module has the rest of the broker: batches, segments, the
+index of aborted transactions, the high watermark, and the order of steps (an accepted marker
+completes its transaction; a truncated log is read again). In Kafka this is UnifiedLog, with its
+ProducerStateManager (`producer_state_manager`).
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from .transaction_index import AbortedTxn, TransactionIndex
 
 
 class Batch(NamedTuple):
-    """A batch as it lies in the log. `kind` is data, marker or plain (no producer id); a marker
-    has its `result` and `coordinator_epoch`."""
+    """A batch in the log. `kind` is data, marker or plain (no producer id). Only a marker uses
+    `result` and `coordinator_epoch`."""
 
     kind: str
     base_offset: int
@@ -46,8 +47,8 @@ class Batch(NamedTuple):
 
 
 class GuardResponse(NamedTuple):
-    """The answer to a question whether to verify: an error, or the guard under which the
-    coordinator is to be asked, or neither where there is no need."""
+    """The answer of `maybe_start_transaction_verification`: an error, or a verification guard; the
+    guard is None if no verification is needed."""
 
     error: str
     guard: int | None
@@ -57,11 +58,10 @@ _OFFLINE = "KAFKA_STORAGE_ERROR"
 
 
 class Refused(NamedTuple):
-    """The answer to a batch once a write has failed: its directory is offline, until the broker
-    starts again.
+    """The answer to a batch after a failed write: the log directory is offline until a restart.
 
-    LocalLog.maybeHandleIOException, LogDirFailureChannel; before LocalLog a thread of the broker
-    takes the partition offline soon after.
+    LocalLog.maybeHandleIOException, LogDirFailureChannel. In releases without LocalLog a thread of
+    the broker takes the partition offline soon after.
     """
 
     error: str = _OFFLINE
@@ -73,8 +73,8 @@ class Refused(NamedTuple):
 class PartitionLeader:
     """The leader of one partition, with an empty log.
 
-    `protocol` is the release; `now_ms` is the time, which only the caller moves. The other numbers
-    are the broker's settings under their own names. `machine` is the machine beneath.
+    `protocol` is the release. `now_ms` is the time, which only the caller changes. The other
+    parameters are broker settings.
     """
 
     def __init__(
@@ -95,13 +95,13 @@ class PartitionLeader:
         self.segments = [0]
         self.index = TransactionIndex()
         self.index_fails = False
-        """Whether the index of aborted transactions can't be written to."""
+        """Whether writes to the index of aborted transactions fail."""
         self.is_offline = False
         """Whether a write to the leader's directory has failed."""
 
     def enable_verification(self, *, enabled: bool) -> None:
-        """Changes transaction.partition.verification.enable. Once it is off, no batch needs a
-        guard, and an appended one removes its own.
+        """Changes transaction.partition.verification.enable. While it is off, no batch needs a
+        guard, and an appended batch removes its guard.
 
         DynamicProducerStateManagerConfig, UnifiedLog.batchMissingRequiredVerification
         """
@@ -153,7 +153,7 @@ class PartitionLeader:
 
     @property
     def high_watermark(self) -> int:
-        """The records below this offset are replicated."""
+        """The offset below which all records are replicated."""
         return self.machine["high_watermark"]
 
     @property
@@ -164,7 +164,7 @@ class PartitionLeader:
 
     @property
     def last_stable_offset(self) -> int:
-        """A read_committed reader gets the records below this offset."""
+        """The offset below which a read_committed consumer gets the records."""
         self.machine.put(first_unstable_offset=self.producer_state_manager.first_unstable_offset)
         return self.machine.value(last_stable_offset)
 
@@ -175,7 +175,7 @@ class PartitionLeader:
 
     @property
     def has_late_transaction(self) -> bool:
-        """Whether the first open transaction is older than any may get."""
+        """Whether the first open transaction is older than every allowed timeout."""
         last = self.producer_state_manager.oldest_txn_last_timestamp
         return last > 0 and self._now_ms - last > self.late_ms
 
@@ -185,8 +185,8 @@ class PartitionLeader:
         return self.producer_state_manager.producers
 
     def aborted(self, from_offset: int, to_offset: int | None = None) -> tuple[AbortedTxn, ...]:
-        """The aborted transactions that a fetch from an offset on lists; up to the last stable
-        offset, unless said otherwise."""
+        """The aborted transactions in the answer to a fetch from `from_offset` to `to_offset`
+        (default: the last stable offset)."""
         to_offset = self.last_stable_offset if to_offset is None else to_offset
         whole("from_offset", from_offset, 0)
         whole("to_offset", to_offset, 0)
@@ -204,10 +204,10 @@ class PartitionLeader:
         transactional: bool = False, origin: str = "CLIENT", guard: int | None = None,
         timestamp: int | None = None, transaction_version: int | None = None,
     ) -> Any:  # fmt: skip
-        """A batch of `count` records: its AppendResponse.
+        """Appends a batch of `count` records, and returns its AppendResponse.
 
-        `guard` is that which `maybe_start_transaction_verification` gave. `transaction_version` is
-        that of the request (the release's own if none is given).
+        `guard` is the result of `maybe_start_transaction_verification`. `transaction_version` is
+        the request's transaction version (default: the release's).
         """
         whole("count", count, 1)
         if timestamp is None:
@@ -246,7 +246,7 @@ class PartitionLeader:
         return answer
 
     def append_plain(self, count: int) -> None:
-        """A batch of `count` records without producer id."""
+        """Appends a batch of `count` records without producer id."""
         whole("count", count, 1)
         base = self.log_end_offset
         self._plain(Batch("plain", base, base + count - 1))
@@ -255,7 +255,7 @@ class PartitionLeader:
         self, *, producer_id: int, producer_epoch: int, result: str, coordinator_epoch: int = 0,
         timestamp: int | None = None, transaction_version: int | None = None,
     ) -> MarkerResponse:  # fmt: skip
-        """The marker that ends a transaction: its MarkerResponse."""
+        """Appends a marker that ends a transaction, and returns its MarkerResponse."""
         offset = self.log_end_offset
         batch = Batch(
             "marker", offset, offset, producer_id, producer_epoch, transactional=True,
@@ -267,9 +267,9 @@ class PartitionLeader:
         return self._marker(batch, "COORDINATOR", transaction_version)
 
     def read_again(self, batch: Batch, origin: str = "CLIENT") -> str:
-        """A batch as it lies in a log, at its own offsets: it is taken with its effects. The error
-        is that with which the leader would have refused it as one of this origin, whatever the
-        transaction version; NONE where it would have been taken."""
+        """Applies a batch of an existing log at its own offsets. Returns NONE if the leader accepts
+        it from this origin under some transaction version, else the error. The batch is applied in
+        both cases."""
         error = ""
         for version in (2, 0):
             answer = self._apply(batch, origin, version)
@@ -280,8 +280,8 @@ class PartitionLeader:
         return error
 
     def replicate(self, batches: Iterable[Batch]) -> None:
-        """Batches as a follower fetches them, at their own offsets: no check refuses them (before
-        2.5, markers are checked)."""
+        """Applies batches at their own offsets, as a follower does, without checks. Before 2.5,
+        markers are checked."""
         for batch in batches:
             self._apply(batch)
 
@@ -322,7 +322,7 @@ class PartitionLeader:
     def _apply(
         self, batch: Batch, origin: str = "REPLICATION", transaction_version: int | None = None
     ) -> str:
-        """The batch at its offsets, unless it is refused: the error."""
+        """Appends the batch at its offsets, unless a check refuses it. Returns the error."""
         if batch.kind == "plain":
             self._plain(batch)
             return "NONE"
@@ -346,8 +346,8 @@ class PartitionLeader:
         self, *, producer_id: int, producer_epoch: int, base_sequence: int,
         transaction_version: int | None = None,
     ) -> GuardResponse:  # fmt: skip
-        """Whether the coordinator is to be asked about a batch, and under which guard;
-        `transaction_version` as in `append`."""
+        """The verification guard of a batch, if the coordinator must verify it.
+        `transaction_version` is that of `append`."""
         fields = _transactional(producer_id, producer_epoch, base_sequence)
         off = api_versions.before(transaction_version)
         if not self.machine.meaning("Produce", produce.needs_verification, off, fields):
@@ -356,8 +356,8 @@ class PartitionLeader:
         return GuardResponse(answer.error, answer.guard)
 
     def verdict(self, error: str, *, origin: str = "CLIENT", api_version: int | None = None) -> str:
-        """The answer to a batch of this origin after this answer of the coordinator; NONE: append.
-        `api_version` is that of the Produce or TxnOffsetCommit (default: the release's)."""
+        """The batch's error after the coordinator's answer `error`; NONE: append it. `api_version`
+        is the version of Produce or TxnOffsetCommit (default: the release's newest)."""
         if error == "NONE" or not self.machine.value(asks_coordinator):
             return error
         known = error if error in _KNOWN else "UNKNOWN_SERVER_ERROR"
@@ -373,45 +373,46 @@ class PartitionLeader:
     # What moves without a batch -----------------------------------------------------------------
 
     def move_high_watermark(self, offset: int) -> None:
-        """The records below `offset` are replicated."""
+        """Raises the high watermark: the records below `offset` are replicated."""
         whole("offset", offset, 0)
         self.machine.put(high_watermark=min(offset, self.log_end_offset))
         self.producer_state_manager.on_high_watermark_updated(self.high_watermark)
 
     def remove_expired_producers(self) -> None:
-        """Producers that have been idle for long are forgotten."""
+        """Forgets producers that were idle for longer than producer.id.expiration.ms."""
         self.producer_state_manager.remove_expired_producers()
 
     def expire_producer(self, producer_id: int) -> bool:
-        """A producer is forgotten as if it had been idle for long; whether it is."""
+        """Forgets a producer as if its expiration time were over. Returns whether it was
+        forgotten."""
         self.machine.outside(clock__now=self.now_ms + self._expiration_ms + 1)
         done = self.machine.attempt("producer expires", producer_id=producer_id)
         self.machine.outside(clock__now=self.now_ms)
         return done is not None
 
     def expire_producers(self) -> None:
-        """All producers without a transaction are forgotten, and all questions, as if they had been
-        idle for long."""
+        """Forgets all producers without a transaction, and all verification states, as if their
+        expiration time were over."""
         self.machine.outside(clock__now=self.now_ms + self._expiration_ms + 1)
         self.producer_state_manager.remove_expired_producers()
         self.machine.outside(clock__now=self.now_ms)
 
     def roll(self) -> None:
-        """A new segment, with a snapshot of the producers where it starts."""
+        """Begins a new segment, and takes a snapshot of the producers at its start."""
         end = self.log_end_offset
         if self.segments[-1] != end:
             self.segments.append(end)
         self._take_snapshot(end)
 
     def delete_records(self, before: int) -> None:
-        """The log starts at this offset from now on."""
+        """Deletes the records below offset `before`."""
         whole("before", before, 0)
         if self.log_start_offset < before <= self.log_end_offset:
             self.producer_state_manager.on_log_start_offset_incremented(before)
 
     def delete_segments(self, count: int) -> None:
-        """The oldest segments are gone, and the log starts behind them; none goes that is empty or
-        ends above the high watermark. Where all go, a new one is rolled first
+        """Deletes up to `count` of the oldest segments. A segment that is empty or ends above the
+        high watermark stays. If all are deleted, a new one is rolled first
         (UnifiedLog.deleteSegments)."""
         ends = [*self.segments[1:], self.log_end_offset]
         there = zip(self.segments[:count], ends[:count], strict=True)
@@ -444,7 +445,7 @@ class PartitionLeader:
         self.move_high_watermark(self.high_watermark)
 
     def truncate_fully(self, offset: int, log_start: int | None = None) -> None:
-        """Everything is gone, and the log goes on at `offset`."""
+        """Removes all records. The next one has offset `offset`."""
         self.batches.clear()
         self.segments = [offset]
         self.machine.put(log_start_offset=offset if log_start is None else log_start)
@@ -457,9 +458,9 @@ class PartitionLeader:
     # Reading the log again ----------------------------------------------------------------------
 
     def reopen(self, *, clean: bool = True) -> None:
-        """The broker stops, starts again and reads the log; `clean` if it had time to take a
-        snapshot. Not clean, all segments are recovered, none having been flushed, and with them
-        the transaction index."""
+        """Restarts the broker, which reads the log again. After a `clean` shutdown there is a
+        snapshot of the last offset. Otherwise all segments and the transaction index are
+        recovered."""
         end = self.log_end_offset
         if clean:
             self.producer_state_manager.take_snapshot()
@@ -475,8 +476,9 @@ class PartitionLeader:
         self._rebuild(end, is_fresh=True, clean=clean)
 
     def _rebuild(self, end: int, *, is_fresh: bool = False, clean: bool = False) -> None:
-        """The producer state at this offset, from a snapshot and the batches behind it; `is_fresh`
-        in a new instance, `clean` after a clean shutdown (UnifiedLog.rebuildProducerState)."""
+        """Rebuilds the producer state at offset `end` from a snapshot and the batches after it.
+        `is_fresh`: in a new instance. `clean`: after a clean shutdown.
+        (UnifiedLog.rebuildProducerState)"""
         states, newest = self.producer_state_manager, self.segments[-2:]
         if clean and not states.snapshots:
             states.truncate_fully_and_start_at(0)
@@ -500,7 +502,7 @@ class PartitionLeader:
         self._take_snapshot(end)
 
     def _replay(self, start: int, end: int, *, with_index: bool = False) -> None:
-        """The batches there are judged once more."""
+        """Applies the batches between two offsets again."""
         batches, index, log_end = self.batches, self.index, self.log_end_offset
         self.batches = []
         if not with_index:
@@ -512,13 +514,13 @@ class PartitionLeader:
         self._goes_to(log_end)
 
     def _take_snapshot(self, offset: int) -> None:
-        """The producer state ends there, and a snapshot of it is taken."""
+        """Takes a snapshot of the producer state, which ends at this offset."""
         self.producer_state_manager.map_end_offset = offset
         self.producer_state_manager.take_snapshot()
 
     def _remove_strays(self) -> None:
-        """Of snapshots that start no segment the newest stays, behind all segments
-        (ProducerStateManager.removeStraySnapshots)."""
+        """Removes the snapshots at which no segment starts, except the newest one if it is after
+        all segments' starts (ProducerStateManager.removeStraySnapshots)."""
         found = self.producer_state_manager.snapshots
         stray = [s.offset for s in found if s.offset not in self.segments]
         kept = {*self.segments, *(offset for offset in stray[-1:] if offset > self.segments[-1])}
@@ -531,11 +533,11 @@ _ASKS: Final = {
     "COORDINATOR": asks_about_offsets_now,
     "REPLICATION": lift(False),
 }
-"""Whether the leader asks the coordinator about transactional batches, by their origin."""
+"""For each origin of a transactional batch: whether the leader asks the coordinator about it."""
 
 
 def _transactional(producer_id: int, producer_epoch: int, base_sequence: int = 0) -> dict[str, Any]:
-    """A client's transactional batch of one record, as Produce brings it."""
+    """The fields of a Produce with a client's transactional batch of one record."""
     return {
         "producer_id": producer_id, "producer_epoch": producer_epoch,
         "base_sequence": base_sequence, "last_sequence": base_sequence, "offset_delta": 0,

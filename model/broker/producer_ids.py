@@ -1,8 +1,7 @@
 """Sources of producer ids: a broker's manager, the controller, and before it ZooKeeper.
 
-The rows are those of `spec.producer_ids`. This module adds the rest: which step of a call comes
-next. A manager has one thread, which makes one call at a time; requests and answers are the
-caller's to carry.
+The rows are those of `spec.producer_ids`. This module adds the order of a call's steps. A manager
+has one thread, which makes one call at a time. The caller carries requests and answers.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ class ExhaustedError(ModelError):
 
 
 class ProducerIdManager:
-    """A broker's producer ids, from blocks that it asks the controller for.
+    """A broker's producer ids, from blocks that the controller allocates.
 
-    After a call or an answer, `asks_controller` says whether it has sent AllocateProducerIds;
-    `answer` is the answer to that, or `give_up` where there is none. Until 3.5 a call that finds no
-    id waits for the answer (`is_waiting`); `finish` ends it.
+    After a call or an answer, `asks_controller` is true if the manager has sent
+    AllocateProducerIds. The caller then calls `answer`, or `give_up` if no answer comes. Until 3.5
+    a call without an id waits for the answer (`is_waiting`), and `finish` ends the call.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class ProducerIdManager:
         self._given: int | None = None
 
     def generate(self) -> int | None:
-        """The next producer id; None is COORDINATOR_LOAD_IN_PROGRESS, or a call that waits.
+        """The next producer id; None: the error COORDINATOR_LOAD_IN_PROGRESS, or the call waits.
 
         Raises NotNowError while another call waits.
         """
@@ -68,15 +67,15 @@ class ProducerIdManager:
         return self.machine.at("step", 0) == "WAITING"
 
     def finish(self) -> int | None:
-        """The end of a call that waits: its producer id, where a block has come, else None, which
-        is COORDINATOR_LOAD_IN_PROGRESS after the longest wait."""
+        """Ends a call that waits. Returns its producer id if a block has arrived, else None: the
+        wait timed out with COORDINATOR_LOAD_IN_PROGRESS."""
         self._given = None
         self._go_on()
         self._take(rpc_manager.wait_ends, handler=0)
         return self._given
 
     def answer(self, error: str, first: int = -1, size: int = -1) -> tuple[int, int] | None:
-        """The controller's answer; the block that is kept for later, as first id and size."""
+        """Takes the controller's answer. Returns the prefetched block (first id, size), or None."""
         self.machine.outside(clock__now=self.now_ms)
         self.asks_controller = False
         if not self.machine["outstanding"]:  # the channel is the caller's
@@ -94,14 +93,14 @@ class ProducerIdManager:
         return None if kept is None or kept.error != "NONE" else (kept.block.first, kept.block.size)
 
     def give_up(self) -> None:
-        """The channel to the controller has given the request up."""
+        """Notes that the channel to the controller has given up the request."""
         self.asks_controller = False
         self._take(rpc_manager.channel_timeout)
 
     def _go_on(self) -> None:
-        """Takes the steps of a call as far as they go."""
+        """Takes a call's steps until none is possible."""
         while step := next((step for step in _STEPS if self._take(step, handler=0)), None):
-            if step is rpc_manager.clear_in_flight:  # the call begins anew
+            if step is rpc_manager.clear_in_flight:  # the call begins again
                 self._take(rpc_manager.generate, handler=0)
 
     def _take(self, event: Event, **fields: Any) -> bool:
@@ -120,7 +119,7 @@ class ProducerIdManager:
 class ProducerIdController:
     """The controller's part: blocks of a thousand ids for registered brokers.
 
-    `brokers` are the registered ones with their epochs; `next_block` is the first id of the next
+    `brokers` maps registered brokers to their epochs. `next_block` is the first id of the next
     block.
     """
 
@@ -145,8 +144,8 @@ class ProducerIdController:
         return self.machine["next_block"]
 
     def allocate(self, broker_id: int, broker_epoch: int) -> tuple[str, int, int]:
-        """AllocateProducerIds: an error, the first id and the size of a block. Its record is
-        committed at once."""
+        """AllocateProducerIds: returns the error, the first id and the size of a block. Its record
+        is committed at once."""
         answer = self.machine.handle(
             controller.AllocateProducerIds.name,
             broker=broker_id,
@@ -158,7 +157,8 @@ class ProducerIdController:
         return answer.error, answer.producer_id_start, answer.producer_id_len
 
     def replay(self, next_producer_id: int) -> bool:
-        """Applies a record of another controller; False where it is refused, as it goes back."""
+        """Applies a record of another controller. Returns False if it is refused: its id is too
+        low."""
         if not controller.may_replay(next_producer_id, self.next_block):
             return False
         self.machine.put(next_block=next_producer_id, committed=next_producer_id)
@@ -169,8 +169,8 @@ _FROM_ZOOKEEPER = (controller_hands_out_ids.data.name,)
 
 
 class ProducerIdBlockZNode:
-    """The node in ZooKeeper that brokers take blocks from: /latest_producer_id_block. `last` is the
-    last id of the newest block."""
+    """The node /latest_producer_id_block in ZooKeeper, from which brokers take blocks. `last` is
+    the last id of the newest block."""
 
     def __init__(self, last: int = NO_PRODUCER_ID, *, protocol: str | None = None) -> None:
         self.machine = Machine(
@@ -180,8 +180,8 @@ class ProducerIdBlockZNode:
 
 
 class ZkProducerIdManager:
-    """A broker's producer ids, from blocks that it takes from a node in ZooKeeper, the first at
-    once. Raises ExhaustedError where there is none left.
+    """A broker's producer ids, from blocks that it takes from a node in ZooKeeper. The constructor
+    takes the first block. Raises ExhaustedError if no ids are left.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class ZkProducerIdManager:
         return given
 
     def _take(self, event: Event) -> int | None:
-        """Takes an event, and then a block, where that makes it need one; the id handed out."""
+        """Takes an event, and then a block if one is needed. Returns the producer id, if any."""
         answer = self.machine.handle(event.name).reply
         while self.machine["state"] in ("READING", "CHECKING"):
             self.machine.outside(

@@ -1,6 +1,5 @@
-"""A leader's bookkeeping around its producer state (ProducerStateManager): transactions by their
-first offset, and snapshots. The rows of `spec.leader` decide which batches are accepted; this
-module carries out the consequences.
+"""A leader's producer state (ProducerStateManager): its transactions by first offset, and its
+snapshots. The rows of `spec.leader` decide which batches are accepted. This module applies them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from ..engine.machine import Machine
 
 
 class TxnMetadata(NamedTuple):
-    """A transaction, by the offsets of its first batch and of its marker."""
+    """A transaction: the offsets of its first batch and of its marker."""
 
     first_offset: int
     producer_id: int
@@ -32,15 +31,15 @@ class CompletedTxn(NamedTuple):
 
 
 class MarkerResponse(NamedTuple):
-    """The answer to a marker: an error, and the transaction that it ends, if there is one."""
+    """The answer to a marker: the error, and the transaction that it ends, if any."""
 
     error: str
     completed_txn: CompletedTxn | None
 
 
 class Snapshot(NamedTuple):
-    """The producers as they were at an offset, each with its newest batch; none can be read of one
-    that is corrupt."""
+    """The producers' states at an offset, each with its newest batch. A corrupt snapshot can't be
+    read."""
 
     offset: int
     producers: Mapping[int, Any]
@@ -48,11 +47,11 @@ class Snapshot(NamedTuple):
 
 
 class NotStartedError(ModelError):
-    """A transaction is to be completed that isn't in flight."""
+    """The transaction to complete isn't open."""
 
 
 class ProducerStateManager:
-    """The producers of a partition, in the machine that judges their batches.
+    """The producers of a partition, with the machine that checks their batches.
 
     Raises WrongTypeError and OutOfRangeError for impossible values, as `Machine` does.
     """
@@ -67,7 +66,7 @@ class ProducerStateManager:
         self.without_records: frozenset[int] = frozenset()
 
     def copy(self) -> ProducerStateManager:
-        """Another one in the same state."""
+        """A manager in the same state."""
         made = object.__new__(ProducerStateManager)  # copy.copy takes three times as long
         made.__dict__.update(self.__dict__)
         made.machine = self.machine.copy()
@@ -104,7 +103,8 @@ class ProducerStateManager:
 
     @property
     def oldest_txn_last_timestamp(self) -> int:
-        """When the producer of the first open transaction wrote last, -1 without one."""
+        """The last timestamp, in ms, of the first open transaction's producer; -1 without a
+        transaction."""
         if not self.ongoing_txns:
             return -1
         return self.machine.at("producers", self.ongoing_txns[0].producer_id).last_timestamp
@@ -115,7 +115,8 @@ class ProducerStateManager:
         self, *, first_offset: int, origin: str, transactional: bool,
         switch_off: tuple[str, ...] = (), **batch: Any,
     ) -> Any:  # fmt: skip
-        """A batch of data at its offsets, beneath the search for duplicates: an AppendResponse."""
+        """Appends a data batch at its offsets, without the search for duplicates. Returns an
+        AppendResponse."""
         end = self.machine["log_end_offset"]
         self.machine.put(log_end_offset=first_offset)
         answer = self.machine.handle(
@@ -132,7 +133,7 @@ class ProducerStateManager:
         return answer
 
     def begun(self, producer_id: int, first_offset: int) -> None:
-        """A transactional batch was taken, which may have begun a transaction."""
+        """Notes a transactional batch, which may begin a transaction."""
         entry = self.machine.at("producers", producer_id)
         if entry.current_txn_first_offset == first_offset:
             insort(self.ongoing_txns, TxnMetadata(first_offset, producer_id))
@@ -141,7 +142,8 @@ class ProducerStateManager:
         self, *, producer_id: int, offset: int, result: str, origin: str,
         switch_off: tuple[str, ...] = (), **marker: Any,
     ) -> MarkerResponse:  # fmt: skip
-        """A marker at its offset; the transaction that it ends is still to be completed."""
+        """Appends a marker at its offset. The caller then completes the transaction that it
+        ends."""
         end = self.machine["log_end_offset"]
         if end != offset:
             self.machine.put(log_end_offset=offset)
@@ -161,34 +163,36 @@ class ProducerStateManager:
         return MarkerResponse("NONE", CompletedTxn(producer_id, first, offset, result == "ABORT"))
 
     def append_empty_control_batch(self, producer_id: int, offset: int) -> None:
-        """A marker that was cleaned away: the producer is known by it, and nothing ends."""
+        """Notes an empty batch, left by the cleaner in place of a marker. It makes the producer
+        known, and ends no transaction."""
         if producer_id not in self.machine.keys("producers"):
             self.without_records |= {producer_id}
         self.map_end_offset = offset + 1
 
     def last_stable_offset(self, producer_id: int, last_offset: int) -> int:
-        """The offset that is stable once this producer's transaction is completed."""
+        """The last stable offset after this producer's transaction is completed."""
         others = (txn for txn in self.ongoing_txns if txn.producer_id != producer_id)
         return next((txn.first_offset for txn in others), last_offset + 1)
 
     def complete_txn(self, txn: CompletedTxn) -> None:
-        """A transaction's marker is in the log. Raises NotStartedError."""
+        """Completes a transaction whose marker is in the log. Raises NotStartedError."""
         begun = [one for one in self.ongoing_txns if one.first_offset == txn.first_offset]
         if not begun:
-            raise NotStartedError(f"no transaction is open that starts at {txn.first_offset}")
+            raise NotStartedError(f"no open transaction starts at {txn.first_offset}")
         self.ongoing_txns.remove(begun[0])
         insort(self.unreplicated_txns, begun[0]._replace(last_offset=txn.last_offset))
 
     # What moves without a batch ---------------------------------------------------------------
 
     def on_high_watermark_updated(self, offset: int) -> None:
-        """Markers below it are replicated."""
+        """Notes that markers below this offset are replicated."""
         self.unreplicated_txns = [
             txn for txn in self.unreplicated_txns if (txn.last_offset or 0) >= offset
         ]
 
     def on_log_start_offset_incremented(self, offset: int) -> None:
-        """Records below it are deleted; before 2.4 producers go with them."""
+        """Notes that records below this offset are deleted. Before 2.4 this also removes their
+        producers."""
         self.machine.attempt("records are deleted", offset=offset)
         self._starts_at(offset)
 
@@ -199,12 +203,12 @@ class ProducerStateManager:
         self._drop_gone()
 
     def _drop_gone(self) -> None:
-        """A transaction goes with its producer."""
+        """Removes the transactions of unknown producers."""
         known = self.machine.keys("producers")
         self.ongoing_txns = [txn for txn in self.ongoing_txns if txn.producer_id in known]
 
     def remove_expired_producers(self) -> None:
-        """Producers that have been idle for long are forgotten, and questions that are old."""
+        """Forgets producers and verification states whose expiration time is over."""
         self._expire_producers()
         for producer_id in self.machine.keys("verification_states"):
             self.machine.attempt("question expires", producer_id=producer_id)
@@ -217,7 +221,8 @@ class ProducerStateManager:
     # Snapshots ----------------------------------------------------------------------------------
 
     def take_snapshot(self) -> None:
-        """Writes each producer's newest batch, unless there is such a snapshot already."""
+        """Takes a snapshot, with each producer's newest batch, unless this offset has one
+        already."""
         end = self.map_end_offset
         if end <= self.last_snap_offset:
             return
@@ -229,7 +234,7 @@ class ProducerStateManager:
         self.last_snap_offset = end
 
     def damage_snapshot(self, offset: int) -> None:
-        """The snapshot there can't be read any more."""
+        """Makes the snapshot at this offset corrupt."""
         self._put_snapshot(Snapshot(offset, {}, is_corrupt=True))
 
     def _put_snapshot(self, snapshot: Snapshot) -> None:
@@ -237,12 +242,13 @@ class ProducerStateManager:
         self.snapshots = sorted([*others, snapshot], key=lambda one: one.offset)
 
     def delete_snapshots(self, first: int, last: int) -> None:
-        """Those from one offset to another are gone, both included."""
+        """Deletes the snapshots from offset `first` to `last`, both included."""
         self.snapshots = [one for one in self.snapshots if not first <= one.offset <= last]
 
     def truncate_and_reload(self, log_start: int, log_end: int, *, is_fresh: bool = False) -> None:
-        """Batches outside are gone. The log from `map_end_offset` on is then to be appended again,
-        as REPLICATION. `is_fresh`: by a new instance, which knows only the snapshots."""
+        """Resets the state after the log was cut to `log_start`..`log_end`. The caller then appends
+        the log from `map_end_offset` on again, as REPLICATION. `is_fresh`: in a new instance, which
+        has only the snapshots."""
         self.snapshots = [one for one in self.snapshots if log_start < one.offset <= log_end]
         if log_end == self.map_end_offset and not is_fresh:
             self._drop_without_records()
@@ -264,7 +270,7 @@ class ProducerStateManager:
         self.machine.put(producers=self.machine.value(retained))
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Everything is forgotten."""
+        """Forgets all producers, transactions and snapshots."""
         self.machine.put(producers={})
         self.without_records = frozenset()
         self.ongoing_txns, self.unreplicated_txns, self.snapshots = [], [], []

@@ -8,7 +8,8 @@ from ..engine.errors import ModelError
 
 
 class AbortedTxn(NamedTuple):
-    """An aborted transaction: its first and last offset, and the last stable offset behind it."""
+    """An aborted transaction: its first and last offset, and the last stable offset after its
+    end."""
 
     producer_id: int
     first_offset: int
@@ -17,7 +18,7 @@ class AbortedTxn(NamedTuple):
 
 
 class NotBehindError(ModelError):
-    """An entry is to be appended that doesn't lie behind the last."""
+    """An appended entry isn't after the last one."""
 
 
 class TransactionIndex:
@@ -27,13 +28,13 @@ class TransactionIndex:
         self.entries: list[AbortedTxn] = []
 
     def copy(self) -> TransactionIndex:
-        """Another one of the same entries."""
+        """An index with the same entries."""
         made = TransactionIndex()
         made.entries = list(self.entries)
         return made
 
     def append(self, txn: AbortedTxn) -> None:
-        """An entry more. Raises NotBehindError."""
+        """Appends an entry. Raises NotBehindError."""
         if self.entries and self.entries[-1].last_offset >= txn.last_offset:
             raise NotBehindError(
                 f"{txn.last_offset} does not lie behind {self.entries[-1].last_offset}"
@@ -41,7 +42,8 @@ class TransactionIndex:
         self.entries.append(txn)
 
     def collect(self, from_offset: int, to_offset: int) -> tuple[tuple[AbortedTxn, ...], bool]:
-        """The entries that matter to a fetch of these offsets, and whether no later one can."""
+        """The aborted transactions in a fetch of these offsets, and whether later entries can't be
+        in it."""
         found: list[AbortedTxn] = []
         for txn in self.entries:
             if txn.last_offset >= from_offset and txn.first_offset < to_offset:
@@ -51,9 +53,9 @@ class TransactionIndex:
         return tuple(found), False
 
     def truncate(self, offset: int) -> None:
-        """Removes the transactions that end there or later."""
+        """Removes the transactions that end at this offset or later."""
         self.entries = [txn for txn in self.entries if txn.last_offset < offset]
 
     def delete_below(self, offset: int) -> None:
-        """Removes the transactions that end before, as their segments are removed."""
+        """Removes the transactions that end before this offset: their segments are deleted."""
         self.entries = [txn for txn in self.entries if txn.last_offset >= offset]

@@ -1,8 +1,8 @@
 """A client's batches: their records, the order of their sending, and their results.
 
 The rows are `spec.client.accumulator`'s and `spec.client.sender`'s, on the client's machine, which
-knows a batch by its number, and `spec.changes.drain_order`'s. Kept here are the records, how many
-bytes a batch is expected to have, and how well its topic is compressed.
+knows a batch by its number, and `spec.changes.drain_order`'s. This module has the records, the
+estimated size of a batch in bytes, and the compression ratio of its topic.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ..engine.errors import NotNowError
 from ..engine.machine import Machine
 from .requests import Produce, Record
 
-# What a compression ratio is corrected by. Source: CompressionRatioEstimator.
+# The steps by which an estimated ratio changes. Source: CompressionRatioEstimator.
 IMPROVING, DETERIORATING = 0.005, 0.05
-SAFETY = 1.05  # how much more room a compressed record is given
+SAFETY = 1.05  # the factor by which a compressed record's estimated size is raised
 _WAITING = ("UNSENT", "QUEUED")
 _DONE = ("ACKNOWLEDGED", "FAILED")
 
 
 @dataclass(eq=False)
 class Batch:
-    """A batch's records; `ratio` is the expected compression ratio, `limit` its largest size in
-    bytes, and `memory` its taken size: none, once they are given back."""
+    """A batch's records. `ratio` is the estimated compression ratio, `limit` the largest size in
+    bytes, `memory` the bytes that it holds of buffer.memory: 0 after they are freed."""
 
     partition: Any
     records: list[Record]
@@ -41,7 +41,7 @@ class Batch:
     is_done: bool = False
 
     def finish(self, error: str | None = None, base_offset: int = -1) -> None:
-        """Its records are there, or have failed. Only the first time counts."""
+        """Completes the batch's records with offsets or an error. Later calls do nothing."""
         if self.is_done:
             return
         self.is_done = True
@@ -59,9 +59,9 @@ def topic_of(partition: Any) -> Any:
 class Accumulator:
     """The batches of a client, by number, on its `machine`.
 
-    `batch_size` is how many bytes a batch may have, `free_memory` how many there are for all of
-    them, `max_request_size` for those of one request. `compression_ratio` is the actual compression
-    ratio; None: there is none. `leaders` has the node of a partition; all others have node 0.
+    In bytes: `batch_size` is the limit of a batch, `free_memory` the free part of buffer.memory,
+    `max_request_size` the limit of a request. `compression_ratio` is the actual compression ratio;
+    None: no compression. `leaders` maps partitions to nodes; the node of other partitions is 0.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Accumulator:
 
     @property
     def has_incomplete(self) -> bool:
-        """Whether the application waits to hear of a batch."""
+        """Whether a batch has no result yet."""
         return any(not batch.is_done for batch in self.batches.values())
 
     @property
@@ -99,27 +99,27 @@ class Accumulator:
         return any(self.held(number).status in _WAITING for number in self.batches)
 
     def incomplete(self) -> list[Record]:
-        """The records that the application waits to hear of."""
+        """The records without a result."""
         open_batches = (batch for batch in self.batches.values() if not batch.is_done)
         return [record for batch in open_batches for record in batch.records]
 
     def held(self, number: int) -> Any:
-        """The machine's state of a batch: a ProducerBatch."""
+        """The batch's state in the machine: a ProducerBatch."""
         return self.machine.at("batches", self.batches[number].partition)[number]
 
     def details(self, number: int) -> Any:
-        """Its further state: BatchDetails."""
+        """The batch's other state in the machine: a BatchDetails."""
         return self.machine.at("details", self.batches[number].partition)[number]
 
     def number_of(self, record: Record) -> int:
-        """The number of the batch that a record is in. Raises NotNowError where it is in none."""
+        """The number of the batch that has the record. Raises NotNowError if no batch has it."""
         for number, batch in self.batches.items():
             if record in batch.records and self.held(number).status not in _DONE:
                 return number
         raise NotNowError("the record is in no batch any more")
 
     def _in_order(self) -> list[int]:
-        """The batches as they wait in their partitions' queues."""
+        """The batches' numbers in the order of their partitions' queues."""
 
         def place(number: int) -> tuple[int, int]:
             return self.details(number).place, self.held(number).base_sequence
@@ -127,15 +127,15 @@ class Accumulator:
         return sorted(self.batches, key=place)
 
     def put(self, number: int, **fields: Any) -> None:
-        """Gives some fields of a batch other values."""
+        """Changes fields of the batch's state."""
         self._put(number, batches=self.held(number)._replace(**fields))
 
     def put_details(self, number: int, **fields: Any) -> None:
-        """The same for its details."""
+        """Changes fields of the batch's details."""
         self._put(number, details=self.details(number)._replace(**fields))
 
     def _put(self, number: int, **known: Any) -> None:
-        """The machine's state of a batch; None if it has none any more."""
+        """Sets the batch's values in fields of the machine; None removes the value."""
         partition = self.batches[number].partition
         for field, value in known.items():
             every = self.machine[field]
@@ -153,7 +153,7 @@ class Accumulator:
 
     @property
     def closed_error(self) -> str | None:
-        """The error with which every record is refused, once the client is closed."""
+        """The error of every record after the client is closed; None before."""
         return self.machine.value(accumulator.append_error)
 
     def has(self, record: Record) -> bool:
@@ -161,30 +161,32 @@ class Accumulator:
         return any(record in batch.records for batch in self.batches.values())
 
     def wanted(self, record: Record) -> int:
-        """The bytes of memory that the record needs: none where its partition's last batch has
-        room for it. The last batch takes nothing more, if not."""
+        """The bytes of memory that the record needs: 0 if its partition's last batch has room. If
+        it has no room, that batch is closed to more records."""
         if self.closed_error or self._place_for(record) is not None:
             return 0
         return room(record.size + HEADER, self.batch_size)
 
     def take(self, size: int) -> int:
-        """Takes so many bytes of memory, or all that is free; returns how many."""
+        """Takes `size` bytes of memory, or all free bytes if they are fewer. Returns the number of
+        bytes."""
         taken = min(size, self.free_memory)
         self.free_memory -= taken
         return taken
 
     def give_back(self, size: int) -> None:
-        """So many bytes of memory are free again."""
+        """Frees `size` bytes of memory."""
         self.free_memory += size
 
     def free(self, number: int) -> None:
-        """A batch's memory is free again."""
+        """Frees a batch's memory."""
         self.give_back(self.batches[number].memory)
         self.batches[number].memory = 0
 
     def append(self, record: Record) -> str | None:
-        """Puts a record into its partition's last batch where there is room, else into a new one,
-        for which there must be memory; the error with which it is refused, if it is."""
+        """Puts a record into its partition's last batch if there is room, else into a new batch.
+        The caller makes sure that there is memory. Returns the error of a refused record, or
+        None."""
         number = self._place_for(record)
         if number is not None:
             error = self.closed_error
@@ -204,7 +206,7 @@ class Accumulator:
             if last.partition == record.partition and self.held(number).status == "UNSENT":
                 if self._has_room(last, record):
                     return number
-                last.limit = 0  # nothing more comes into it
+                last.limit = 0  # the batch is closed to more records
                 self._grown.add(number)
                 break
         return None
@@ -220,7 +222,7 @@ class Accumulator:
         self._opened += 1
 
     def _count(self) -> None:
-        """The records that were added to batches since they were counted."""
+        """Updates the machine's record counts of batches that have grown."""
         for number in self._grown & self.batches.keys():
             batch = self.batches[number]
             is_full = self._written(batch) >= batch.limit
@@ -238,7 +240,7 @@ class Accumulator:
         return written < batch.limit and written + record.size <= batch.limit
 
     def _written(self, batch: Batch) -> int:
-        """The bytes that a batch is expected to have.
+        """The estimated size of a batch in bytes.
 
         MemoryRecordsBuilder.estimatedBytesWritten
         """
@@ -264,7 +266,7 @@ class Accumulator:
     # Sending ----------------------------------------------------------------------------------
 
     def drain(self, *, is_transactional: bool, transaction_version: int) -> list[Produce]:
-        """The batches of the next request to each node, as far as there are any.
+        """The batches of the next request to each node.
 
         RecordAccumulator.drain
         """
@@ -283,7 +285,7 @@ class Accumulator:
         return found
 
     def _drain_for_one_node(self, node: Any, heads: Mapping[Any, int]) -> Iterator[tuple[int, Any]]:
-        """Batches that go to a node, each with its message.
+        """The batches of a node's next request, each with its message.
 
         RecordAccumulator.drainBatchesForOneNode
         """
@@ -313,7 +315,7 @@ class Accumulator:
         return self.leaders.get(partition, 0)
 
     def _heads(self) -> dict[Any, int]:
-        """The batch that a drain finds at a partition, where it finds one."""
+        """The next batch to drain of each partition that has one."""
         found: dict[Any, int] = {}
         for number in self._in_order():
             partition = self.batches[number].partition
@@ -322,18 +324,18 @@ class Accumulator:
         return found
 
     def _reads(self, condition: Expression, number: int) -> bool:
-        """A condition of the rows of `drain`, for one batch."""
+        """The value of a condition of the `drain` rows for one batch."""
         drain = {"partition": self.batches[number].partition, "record": number}
         return self.machine.meaning("drain", condition, (), drain)
 
     def size(self, number: int) -> int:
-        """The bytes of a batch in its sent form, compressed or not."""
+        """The bytes of a batch when it is sent, after compression."""
         size = sum(record.size for record in self.batches[number].records)
         return HEADER + int(size * (self.compression_ratio or 1))
 
     def expired(self) -> Iterator[tuple[int, Any]]:
-        """Batches whose time is up, with the consequence: first those that wait, the oldest of a
-        partition first."""
+        """The batches whose delivery timeout is over, each with the reaction. Waiting batches are
+        first, then sent ones; the oldest of a partition is first."""
         for is_sent in (False, True):
             stopped: set[Any] = set()
             for number in self._in_order():
@@ -347,7 +349,8 @@ class Accumulator:
                     yield number, outcome.reply
 
     def next_retry_ms(self, now_ms: int) -> int | None:
-        """When a batch may be sent again that only waits for that; None: there is none."""
+        """The time in ms at which the first backoff of a queued batch ends; None without such a
+        batch."""
         dues: list[int] = []
         for number, batch in self.batches.items():
             details = self.details(number)
@@ -360,8 +363,7 @@ class Accumulator:
         return min(dues, default=None)
 
     def split(self, number: int) -> None:
-        """A batch that was too large goes again in parts, each with the sequence that its first
-        record had.
+        """Splits a batch that was too large. Each part keeps the sequence of its first record.
 
         RecordAccumulator.splitAndReenqueue, ProducerBatch.split
         """
@@ -397,7 +399,7 @@ class Accumulator:
     # Giving up --------------------------------------------------------------------------------
 
     def drop(self, error: str, *, undrained_only: bool) -> list[int]:
-        """Gives batches up, all or those that were never sent; which ones.
+        """Fails all batches, or only those that were never sent. Returns their numbers.
 
         RecordAccumulator.abortBatches, abortUndrainedBatches
         """
@@ -411,7 +413,7 @@ class Accumulator:
         return found
 
     def release(self, number: int) -> None:
-        """Forgets a batch whose fate is known, unless it stays among those in flight."""
+        """Forgets a batch that is done, unless it was given up and is still in flight."""
         if self.held(number).status in _DONE and not self.details(number).is_given_up:
             self._put(number, batches=None, details=None)
             del self.batches[number]

@@ -1,7 +1,8 @@
-"""Sends that wait: for their topic's metadata, then for memory, for max.block.ms in all; and flush.
+"""Calls of `send` that wait for metadata and then for memory, together at most max.block.ms; and
+`flush`.
 
-`spec.client.blocking` has the outcomes. A send that waits is a thread of its own of the
-application; the others go on.
+`spec.client.blocking` has the outcomes. Each waiting send is a separate thread of the application.
+Other sends continue.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class Limits:
 
 @dataclass(eq=False)
 class Waiting:
-    """A send that waits: since `called_ms` in all, since `since_ms` for the present reason; of the
-    bytes of memory that are `wanted` it has `held` some back by now. `adds`: the partition is still
-    to be registered."""
+    """A waiting send. It was called at `called_ms`, and waits for its present reason since
+    `since_ms`. It needs `wanted` bytes of memory, and has reserved `held` of them. `adds`: the send
+    must still add the partition to the transaction."""
 
     record: Record
     called_ms: int
@@ -45,8 +46,9 @@ class Waiting:
 
 
 class Sends:
-    """The sends of a client on `accumulator`. `add` registers a record's partition, `fail` makes
-    the client fail with a record's error, `unknown_topics` are those without metadata."""
+    """The sends of a client on `accumulator`. `add` adds a record's partition to the transaction.
+    `fail` applies a record's error to the client. `unknown_topics` are the topics without
+    metadata."""
 
     def __init__(
         self, accumulator: Accumulator, limits: Limits, metrics: Metrics,
@@ -56,7 +58,7 @@ class Sends:
         self.machine = accumulator.machine
         self.unknown_topics: set[Any] = set()
         self.waiting: list[Waiting] = []
-        """In the order in which they are served."""
+        """The waiting sends; the first one gets memory first."""
         self._add, self._fail = add, fail
         self._flushes: list[tuple[CallResult, list[Record]]] = []
 
@@ -66,17 +68,17 @@ class Sends:
         return sum(waiting.record.waits_for == "memory" for waiting in self.waiting)
 
     def send(self, record: Record, now_ms: int) -> Record:
-        """KafkaProducer.doSend. Raises CallFailedError for an exception that is no ApiException;
-        other errors are the record's, as those of a record that waits are."""
+        """KafkaProducer.doSend. Raises CallFailedError for an exception that is no ApiException. An
+        ApiException, or any error after a wait, becomes the record's error."""
         if self.machine["is_closed"]:
-            self._add(record.partition)  # raises, whatever the record
+            self._add(record.partition)  # raises for every record
         waiting = Waiting(record, now_ms, now_ms)
         if topic_of(record.partition) in self.unknown_topics:
             return self._waits(waiting, "metadata", now_ms)
         return self._enters(waiting, now_ms)
 
     def append(self, record: Record, now_ms: int) -> Record:
-        """The part of it that puts the record into a batch."""
+        """The second part of a send: puts the record into a batch."""
         return self._appends(Waiting(record, now_ms, now_ms, adds=False), now_ms)
 
     def _waits(self, waiting: Waiting, what: str, now_ms: int) -> Record:
@@ -86,7 +88,8 @@ class Sends:
         return waiting.record
 
     def flush(self, result: CallResult) -> CallResult:
-        """Has all batches sent at once; the result is there when all of it has its fate.
+        """Sends all batches without linger. The result is complete when each of their records has
+        its result.
 
         RecordAccumulator.beginFlush, awaitFlushCompletion
         """
@@ -109,7 +112,7 @@ class Sends:
             self.machine.put(hurries=hurries)
 
     def _enters(self, waiting: Waiting, now_ms: int) -> Record:
-        """The next step of a send once the topic is known."""
+        """The step of a send after the topic's metadata is known."""
         record, limits = waiting.record, self.limits
         size = record.size + blocking.BATCH_OVERHEAD
         record.message = blocking.too_large(
@@ -128,7 +131,7 @@ class Sends:
         return self._appends(waiting, now_ms)
 
     def _appends(self, waiting: Waiting, now_ms: int) -> Record:
-        """RecordAccumulator.append, until the record is in a batch or has to wait for memory."""
+        """RecordAccumulator.append: puts the record into a batch, or makes it wait for memory."""
         record = waiting.record
         waiting.wanted = self.accumulator.wanted(record)
         if waiting.wanted > self.limits.buffer_memory:
@@ -145,8 +148,8 @@ class Sends:
         return (self._added(record) if waiting.adds else None) or record
 
     def _added(self, record: Record) -> Record | None:
-        """TransactionManager.maybeAddPartition; the failed record that the application gets where
-        that raises an ApiException. A record that is in a batch already stays there."""
+        """TransactionManager.maybeAddPartition. If it raises an ApiException, returns the failed
+        record for the application. A record that is already in a batch stays there."""
         try:
             self._add(record.partition)
         except CallFailedError as failed:
@@ -158,14 +161,14 @@ class Sends:
         return None
 
     def _throws(self, record: Record, error: str) -> None:
-        """For an exception that is no ApiException: the send itself raises it, and the client goes
-        on."""
+        """Fails a send with an exception that is no ApiException: the call raises it, and the
+        client continues."""
         self.metrics.record("errors")
         record.is_done, record.error = True, error
         raise CallFailedError(error)
 
     def _fails(self, record: Record, error: Expression | str) -> Record:
-        """For an ApiException: it is the record's, and may be the client's."""
+        """Fails a send with an ApiException: the record gets the error, and the client may fail."""
         self.metrics.record("errors")
         name = error if isinstance(error, str) else self.machine.value(error)
         record.is_done, record.error, record.waits_for = True, name, None
@@ -175,8 +178,8 @@ class Sends:
     # Waiting ----------------------------------------------------------------------------------
 
     def go_on(self, now_ms: int) -> bool:
-        """Sends go on that got the awaited metadata or memory, or have waited for too long; whether
-        any."""
+        """Continues the sends that have their metadata or memory, or have waited for max.block.ms.
+        Returns whether there was any."""
         found = False
         for waiting in list(self.waiting):
             found |= self._goes_on(waiting, now_ms)
@@ -216,7 +219,7 @@ class Sends:
         return True
 
     def _resumed(self, record: Record, step: Callable[[], object]) -> None:
-        """An error of a send that had to wait becomes its record's error: nobody else gets it."""
+        """Continues a send after a wait. Its errors become the record's."""
         try:
             step()
         except CallFailedError as failed:
@@ -224,7 +227,7 @@ class Sends:
                 record.is_done, record.error = True, failed.error
 
     def _wakes(self, waiting: Waiting, now_ms: int) -> None:
-        """It waits for memory no longer. Other batches may use its memory."""
+        """Ends a wait for memory. The reserved memory is free again."""
         self._leaves(waiting)
         self.accumulator.give_back(waiting.held)
         waited = (now_ms - waiting.since_ms) * NS_PER_MS
@@ -235,7 +238,7 @@ class Sends:
         waiting.record.waits_for = None
 
     def close(self, now_ms: int) -> None:
-        """The client closes: who waits for memory waits no longer.
+        """Closes the client: sends that wait for memory fail.
 
         BufferPool.close
         """

@@ -1,5 +1,5 @@
-"""Resolves the settings of a producer, consumer or broker: to the values that it uses, or the
-exception that it throws.
+"""Resolves the settings of a producer, consumer or broker: returns their effective values, or
+raises the error that Kafka throws.
 
 The settings and the rules are declared in `spec/settings/producer.py`, `consumer.py` and
 `broker.py`; nothing is decided here.
@@ -60,13 +60,13 @@ def resolve(
 ) -> dict[str, Value]:
     """The effective settings of a producer of the release `protocol` (the newest unless given).
 
-    `given` are settings as a user gives them: text as in a file, or values of their type. A missing
-    setting has the release's default; names that the release doesn't know are passed over, as Kafka
-    does with a warning. `acks` is a number, -1 for all; `client.id` is the client's name; a default
-    name needs its `number` in the process.
+    `given` are the user's settings: strings as in a file, or values of their type. A missing
+    setting has the release's default. Names that the release doesn't know are ignored, as in Kafka,
+    which warns of them. `acks` is a number, -1 for all. `client.id` is the client's name; the
+    default name contains `number`, the producer's number in its process.
 
-    Raises ConfigError where the client throws ConfigException, for the same reason; of several,
-    for the one that it finds first. Raises DeclarationError for an unknown release.
+    Raises ConfigError if the client throws ConfigException, with the same reason. Of several
+    reasons it is the client's first one. Raises DeclarationError for an unknown release.
     """
     features = CLIENTS.features_at(protocol or CLIENTS.newest)
     values = _values(SETTINGS, CLIENTS, features, given)
@@ -77,7 +77,7 @@ def resolve(
     held = str(called) if "client.id" in given and called is not None else None
     values["client.id"] = client_id(held, None if of is None else str(of), number, features)
     for name, info in _FIELDS.items():
-        # a linger.ms above the largest int counts as that, and is kept unchanged
+        # the rules use the largest int for a larger linger.ms; the setting stays as it is
         if _setting(name) in values and info.expression is not linger:
             values[_setting(name)] = now[_key(info.expression)]
     return values
@@ -86,8 +86,8 @@ def resolve(
 def resolve_consumer(
     given: Mapping[str, Any], protocol: str | None = None, *, number: int = 1
 ) -> dict[str, Value]:
-    """The effective settings of a consumer: as `resolve`. Its error may be of another class than
-    ConfigException: the exception of KafkaConsumer, or its cause."""
+    """The effective settings of a consumer; see `resolve`. The error may have another class than
+    ConfigException: that of KafkaConsumer's exception, or of its cause."""
     features = CONSUMERS.features_at(protocol or CONSUMERS.newest)
     values = _values(CONSUMER_SETTINGS, CONSUMERS, features, given)
     first: dict[str, Any] = {name: values.get(_setting(name)) for name in consumer_config.fields}
@@ -101,8 +101,8 @@ def resolve_consumer(
 
 
 def resolve_broker(given: Mapping[str, Any], protocol: str | None = None) -> dict[str, Value]:
-    """The settings of a broker that transactions, groups and replicas depend on: as `resolve`. No
-    broker checks combinations."""
+    """The broker settings that transactions, groups and replicas depend on; see `resolve`.
+    Combinations aren't checked: no broker does so."""
     features = BROKERS.features_at(protocol or BROKERS.newest)
     return _values(BROKER_SETTINGS, BROKERS, features, given)
 
@@ -113,7 +113,7 @@ def _values(
     features: frozenset[str],
     given: Mapping[str, Any],
 ) -> dict[str, Value]:
-    """The default of each setting in a release, before the rules."""
+    """The value of each setting in a release, given or default, before the rules."""
     return {
         setting.name: _parsed(setting, given.get(setting.name, setting.default))
         for setting in settings
@@ -125,8 +125,8 @@ def _after(
     steps: Iterable[Table], machine: Machine, protocols: Protocols, features: frozenset[str],
     first: Mapping[str, Any], words: Mapping[str, str],
 ) -> dict[Any, Any]:  # fmt: skip
-    """The machine's fields after its steps, which find them as `first` has them, by name; None is a
-    field's initial value. Raises ConfigError where a step leads to another state than the first."""
+    """The machine's fields after its steps. `first` has their values before, by name; None: the
+    initial value. Raises ConfigError if a step changes the field `state`."""
     fields = machine.fields
     now = {
         _key(info.expression): initial_value(info.type, {}) if first[name] is None else first[name]
@@ -148,7 +148,7 @@ def _after(
 
 
 def _class_of(state: str) -> str:
-    """The class of an exception, by the state that it is here."""
+    """The class of the exception that a state stands for."""
     return "ConfigException" if state == "REJECTED" else state.title().replace("_", "")
 
 
@@ -164,7 +164,7 @@ def _setting(field: str) -> str:
 
 
 def _first(field: str, values: Mapping[str, Value], given: Mapping[str, Any]) -> Any:
-    """The value of a field of the rules before the first of them."""
+    """The value of a field before the first rule."""
     if field.endswith(GIVEN):
         return _setting(field.removesuffix(GIVEN)) in given
     value = values.get(_setting(field))
@@ -174,8 +174,8 @@ def _first(field: str, values: Mapping[str, Value], given: Mapping[str, Any]) ->
 
 
 def unknown(names: Iterable[str], kind: Kind = "producer") -> dict[str, str | None]:
-    """Those of the names that no release's producer (consumer, broker) has, each with the setting
-    that it resembles or None. A plugin, such as a serializer, may know them."""
+    """The names that no release's producer (consumer, broker) has, each with the most similar
+    setting or None. A plugin, such as a serializer, may know them."""
     settings, others = _KNOWN[kind]
     known = sorted({setting.name for setting in settings} | others)
     strange = [n for n in names if n not in known and not n.startswith(OTHER_PREFIXES)]
@@ -187,7 +187,7 @@ RESOLVED: Mapping[Kind, Callable[[Mapping[str, Any], str | None], dict[str, Valu
     "consumer": resolve_consumer,
     "broker": resolve_broker,
 }
-"""By whose settings they are, what makes values of them."""
+"""For each kind of program: the function that resolves its settings."""
 _KNOWN: Mapping[Kind, tuple[Iterable[Setting], frozenset[str]]] = {
     "producer": (SETTINGS, OTHER_SETTINGS),
     "consumer": (CONSUMER_SETTINGS, OTHER_CONSUMER_SETTINGS),
@@ -196,10 +196,10 @@ _KNOWN: Mapping[Kind, tuple[Iterable[Setting], frozenset[str]]] = {
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The settings in a file of a producer's properties: `name=value` or `name: value` on a line.
+    """The settings in a properties file, with `name=value` or `name: value` on a line.
 
-    Raises ValueError for a line that is neither, a remark nor empty, OSError for a file that can't
-    be read.
+    Raises ValueError for another line that is neither a comment nor empty, OSError for a file that
+    can't be read.
     """
     found: dict[str, str] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -214,7 +214,8 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def _parsed(setting: Setting, value: Any) -> Value:
-    """The value by the setting's type, within its range. Source: ConfigDef.parseType."""
+    """The value, converted to the setting's type. Raises ConfigError if it is out of range. Source:
+    ConfigDef.parseType."""
     name = setting.name
     text = value.strip() if isinstance(value, str) else value
     found: Value = text

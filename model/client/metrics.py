@@ -1,5 +1,4 @@
-"""The measurements of a client, as Kafka's sensors and statistics count them: in samples of 30 s
-each.
+"""The metrics of a client, computed as in Kafka's sensors and statistics, in samples of 30 s.
 
 The names are `spec.client.metrics`'.
 """
@@ -37,8 +36,8 @@ class Sample:
 class Sensor:
     """The measurements under one name: its newest samples, and the sum of all.
 
-    `overlaps`: a sample is kept while its last value is young enough (otherwise its start).
-    SampledStat, CumulativeSum.
+    `overlaps`: a sample's age counts from its last value (otherwise from its start). SampledStat,
+    CumulativeSum.
     """
 
     def __init__(self, *, overlaps: bool = True, has_none: bool = True) -> None:
@@ -48,7 +47,7 @@ class Sensor:
         self._current = 0
 
     def record(self, value: float, now_ms: int) -> None:
-        """Takes a value."""
+        """Adds a value."""
         self.total += value
         sample = self._sample(now_ms)
         if now_ms - sample.start_ms >= WINDOW_MS:
@@ -94,15 +93,16 @@ class Sensor:
                 return total / (self._window(now_ms) / 1000)
 
     def _window(self, now_ms: int) -> int:
-        """Rate.windowSize: all windows but the newest one count as whole."""
+        """The length of the measured time in ms; all windows except the newest count as full
+        (Rate.windowSize)."""
         elapsed = now_ms - min((s.start_ms for s in self._samples), default=now_ms)
         missing = SAMPLES - 1 - elapsed // WINDOW_MS
         return max(elapsed + max(missing, 0) * WINDOW_MS, 1)
 
 
 class Metrics:
-    """The metrics of a client of a release with these `features`; `gauges` return present values,
-    by the names of metrics."""
+    """The metrics of a client whose release has these `features`. `gauges` are functions that
+    return present values, by metric name."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Metrics:
         }
         self._sensors: dict[tuple[str, Any], Sensor] = {}
         self.topics: set[Any] = set()
-        """Those that a batch was sent to: before, nothing is measured of a topic."""
+        """The topics to which a batch was sent. Only they are measured."""
 
     def _sensor(self, name: str, topic: Any) -> Sensor:
         return self._sensors.setdefault((name, topic), Sensor(**self._kept))
@@ -129,8 +129,8 @@ class Metrics:
             self._sensor(sensor, topic).record(value, self._clock())
 
     def value(self, name: str, topic: Any = None) -> float:
-        """A metric's value now. Raises UnknownFieldError for a name that the release doesn't have,
-        and for one that has no value here, with the reason."""
+        """A metric's present value. Raises UnknownFieldError, with the reason, if the release
+        doesn't have the name or the metric has no value here."""
         group = CLIENT if topic is None else TOPIC
         found = self._declared.get((group, name))
         if found is None:
@@ -149,7 +149,8 @@ class Metrics:
         return f"{name} is not a metric in {group}{remedy}"
 
     def all(self, topic: Any = None) -> dict[str, float]:
-        """The values of all metrics that have one, of the client or of a topic."""
+        """The values of all metrics of the client or of a topic, without those that have no value
+        here."""
         group = CLIENT if topic is None else TOPIC
         return {
             metric.name: self.value(metric.name, topic)

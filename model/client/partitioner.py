@@ -1,6 +1,8 @@
-"""The producer's partitioner: a given partition, a key's hash, or one that records stick to.
+"""The producer's partitioner: chooses a given partition, a key's partition, or the sticky
+partition.
 
-`spec.client.partitioner` has the decisions; here are the hash and the choice of the next partition.
+`spec.client.partitioner` has the decisions. This module has the hash and the choice of the next
+partition.
 """
 
 from __future__ import annotations
@@ -43,10 +45,10 @@ def partition_for_key(key: bytes, partitions: int) -> int:
 
 
 class Partitioner:
-    """The partitioner of one topic with so many `partitions`.
+    """The partitioner of one topic. `partitions` is the number of its partitions.
 
-    `choose` answers the next partition to stick to (by default one after the other; Kafka's is
-    random). With `round_robin` every record goes to the next partition, whatever its key.
+    `choose` returns the next sticky partition (default: one after the other; Kafka's choice is
+    random). With `round_robin` each record goes to the next partition, even if it has a key.
     """
 
     def __init__(
@@ -59,15 +61,15 @@ class Partitioner:
         self.round_robin, self.ignores_keys = round_robin, ignores_keys
         self.batch_size = whole("batch_size", batch_size, 0)
         self.produced = 0
-        """Bytes for the partition that is stuck to."""
+        """The bytes that were written to the sticky partition."""
         turns = count()
         self._choose = choose or (lambda: next(turns))
         self._turns = count()
         self._sticky: int | None = None
 
     def partition(self, key: bytes | None = None, given: int | None = None) -> int:
-        """The partition of a record. Raises OutOfRangeError for one that is given and isn't
-        there."""
+        """The partition of a record. Raises OutOfRangeError if the given partition doesn't
+        exist."""
         decides = chosen_by(
             is_given=given is not None, has_key=key is not None, is_round_robin=self.round_robin,
             ignores_keys=self.ignores_keys,
@@ -89,7 +91,8 @@ class Partitioner:
                 return self._sticky
 
     def appended(self, size: int, *, ends_batch: bool = True) -> None:
-        """A record of `size` bytes, without a key, is in a batch, which perhaps is full with it.
+        """Notes that a record of `size` bytes without a key was appended. `ends_batch`: the batch
+        is full, or the record began a new one.
 
         Raises WrongTypeError or OutOfRangeError for a wrong size.
         """

@@ -1,8 +1,8 @@
-"""A producer client to call and to answer: its requests, and the results of its calls and records.
+"""A producer client: takes an application's calls and brokers' answers, and returns requests and
+results.
 
-The rows are those of `spec.client`. The client's own part is kept here: the queue of its requests,
-the results that the application waits for, and the sending loop, which does things in the order in
-which Kafka's does them.
+The rows are those of `spec.client`. This module has the rest of the client: the queue of requests,
+the results that the application waits for, and the sending loop, whose order is Kafka's.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ _PROTOCOLS = {kind: KAFKA.settling({transactional: kind}) for kind in (True, Fal
 
 
 class ProducerClient:
-    """A producer, transactional where it has a transactional id, else idempotent only.
+    """A producer: transactional with a transactional id, else idempotent.
 
-    `protocol` is the client's release; `now_ms` is the time, which the caller moves, and `run`
-    where the client waits before it tries again. The other numbers are the producer's settings
-    under their own names. `compression_ratio` is the actual compression ratio; None: there is none.
-    The capabilities of the brokers: the highest versions of requests, and the
-    `transaction_version`. While the client `knows_topic_ids`, metadata has those of all topics.
+    `protocol` is the client's release. `now_ms` is the time; the caller changes it, and `run` does
+    when the client backs off. Most other parameters are the producer's settings.
+    `compression_ratio` is the actual compression ratio; None: no compression. The brokers'
+    capabilities are the highest versions of requests and the `transaction_version`.
+    `knows_topic_ids`: the metadata has the ids of all topics.
 
-    Calls raise CallFailedError. `initTransactions`, commit, abort and offsets go on in the
-    background, and answer a `CallResult`. `run` answers requests in order; each of it is then
-    answered with `answer`, `disconnect` or `reject_version`.
+    Calls raise CallFailedError. `init_transactions`, `commit_transaction`, `abort_transaction` and
+    `send_offsets` continue in the background, and return a `CallResult`. `run` returns the sent
+    requests in order. The caller answers each with `answer`, `disconnect` or `reject_version`.
 
-    Raises WrongTypeError or OutOfRangeError for a setting that can't be so.
+    Raises WrongTypeError or OutOfRangeError for an impossible setting.
     """
 
     def __init__(
@@ -161,28 +161,29 @@ class ProducerClient:
         return self._called("abortTransaction", self._call)
 
     def add_partition(self, partition: Any) -> None:
-        """The first half of `send`: it adds the partition to the transaction."""
+        """The first half of `send`: adds the partition to the transaction."""
         self._begins("send", partition=partition)
 
     def append(self, partition: Any, size: int = 100) -> Record:
-        """The other half: a record of `size` bytes goes into a batch, or a new one."""
+        """The second half of `send`: puts a record of `size` bytes into a batch."""
         return self.sends.append(Record(partition, size), self._now_ms)
 
     def send(self, partition: Any, size: int = 100) -> Record:
-        """send, to a given partition, of a record that takes `size` bytes of a batch.
+        """Sends a record to a partition. The record takes `size` bytes of a batch.
 
-        It waits while its topic is one of `sends.unknown_topics`, or its batch has no memory:
-        `Record.waits_for` says so, and `run` goes on with it. `Record.error` has errors of records,
-        which aren't thrown.
+        The send waits while its topic is in `sends.unknown_topics`, or memory is missing.
+        `Record.waits_for` has the reason, and `run` continues the send. `Record.error` has the
+        errors that `send` doesn't raise.
         """
         return self.sends.send(Record(partition, size), self._now_ms)
 
     def flush(self) -> CallResult:
-        """flush"""
+        """Sends all batches without linger. The result is complete when all records have a
+        result."""
         return self.sends.flush(self._called("flush", CallResult()))
 
     def fail_send(self, error: str) -> Record:
-        """A send that fails before its record has a batch, for a reason of its own."""
+        """A send that fails before its record is in a batch, such as in a serializer."""
         self._metrics.record("errors")
         self._send_failed(error)
         return Record(None, 0, is_done=True, error=error)
@@ -200,9 +201,9 @@ class ProducerClient:
         *,
         checks_member: bool = True,
     ) -> CallResult:
-        """sendOffsetsToTransaction. `group` has group_id, and generation, member_id and
-        group_instance_id of a member. Without `checks_member` it is TransactionManager's call by
-        itself, which leaves it to KafkaProducer to look whether a generation has its member."""
+        """sendOffsetsToTransaction. `group` has group_id, and a member's generation, member_id and
+        group_instance_id. Without `checks_member` this is TransactionManager's method, which
+        doesn't check that a generation comes with a member id."""
         held = group or {}
         self._begins(
             "sendOffsetsToTransaction",
@@ -222,10 +223,10 @@ class ProducerClient:
         return result
 
     def wait(self, result: CallResult, timeout_ms: int | None = None) -> None:
-        """The application waits for a call's result. Raises CallFailedError where it is an error,
-        or TIMEOUT where it isn't there in time: in max.block.ms after the call, where its release
-        waits no longer, or so many ms that are over. Raises NotNowError for a result that may
-        come."""
+        """Waits for a call's result. Raises CallFailedError with the result's error. If there is no
+        result, raises CallFailedError with TIMEOUT if `timeout_ms` is given, or if the call waits
+        only for max.block.ms in its release and that time is over; else NotNowError, as the result
+        may still come."""
         if not result.is_completed:
             if timeout_ms is None and not self._is_late(result):
                 raise NotNowError(
@@ -250,7 +251,8 @@ class ProducerClient:
         return bool(may_be and waited >= self.limits.max_block_ms)
 
     def close(self, *, force: bool = False) -> None:
-        """Without force, `run` finishes the present requests, and aborts a transaction."""
+        """Closes the client. Without `force`, `run` completes the present requests, and aborts an
+        open transaction."""
         self.machine.handle("close")
         self.sends.close(self._now_ms)
         if force:
@@ -263,11 +265,11 @@ class ProducerClient:
             self.sender.drop("KAFKA_EXCEPTION", undrained_only=False)
 
     def fail(self, error: str, *, is_fatal: bool) -> None:
-        """An error from elsewhere brings the client to its abortable or its fatal state."""
+        """Brings the client to its abortable or its fatal error state."""
         self._react(self.machine.handle("error", error=error, is_fatal=is_fatal).reply)
 
     def _begins(self, call: str, **fields: Any) -> bool:
-        """Makes a call; whether it goes on with the one before. Raises CallFailedError."""
+        """Makes a call. Returns whether it continues the call before. Raises CallFailedError."""
         outcome = self.machine.handle(call, **fields)
         answer = outcome.reply
         if answer.raises is not None:
@@ -292,16 +294,16 @@ class ProducerClient:
 
     @property
     def producer_id(self) -> int:
-        """Its producer id; -1: none."""
+        """The client's producer id; -1: none."""
         return self.queue.producer_id
 
     @property
     def producer_epoch(self) -> int:
-        """Its epoch; -1: none."""
+        """The client's producer epoch; -1: none."""
         return self.machine["producer_epoch"]
 
     def _react(self, reaction: Any, request: Request | None = None) -> None:
-        """The outcome of a request, or of the client alone, as a row has decided."""
+        """Applies a row's reaction to a request, or to the client alone."""
         result = request.result if request is not None else CallResult()
         match reaction.step:
             case "DONE" | "STOP":
@@ -327,21 +329,22 @@ class ProducerClient:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The metrics of the release that have a value here, by Kafka's names."""
+        """The values of the client's metrics, by Kafka's names. Metrics without a value here are
+        missing."""
         return self._metrics.all()
 
     def topic_metrics(self, topic: Any) -> dict[str, float]:
-        """Those of a topic; none before a batch was sent to it."""
+        """The values of a topic's metrics; empty before a batch was sent to the topic."""
         return self._metrics.all(topic) if topic in self._metrics.topics else {}
 
     def metric(self, name: str, topic: Any = None) -> float:
-        """The value of a metric, of the client or of a topic, by Kafka's name. Raises
-        UnknownFieldError for one that the release doesn't have or that has no value here, with the
-        reason."""
+        """The value of a metric of the client or of a topic, by Kafka's name. Raises
+        UnknownFieldError, with the reason, if the release doesn't have the metric or it has no
+        value here."""
         return self._metrics.value(name, topic)
 
     def next_request(self) -> Request | None:
-        """Takes out the request that would go next."""
+        """Removes the next request from the queue, and returns it."""
         self.queue.ask_for_partitions()
         while self.queue.waiting:
             reaction = self.machine.handle(
@@ -364,7 +367,8 @@ class ProducerClient:
     # The sending loop -------------------------------------------------------------------------
 
     def run(self) -> list[Request | Produce]:
-        """Works until every further step needs an answer. Returns the requests that it sent."""
+        """Runs the sending loop until every further step needs an answer. Returns the sent
+        requests."""
         self._sent = []
         while not self._stops():
             if not (self._shut_down() or self._iterate() or self._back_off()):
@@ -373,9 +377,9 @@ class ProducerClient:
         return self._sent
 
     def _stops(self) -> bool:
-        """Whether the loop is over: that of a closed client is as soon as nothing is to be sent or
-        answered and no transaction is open. Requests that wait then are never sent. Once it has
-        begun to abort, it waits for no answer beyond the end of the transaction.
+        """Whether the loop has ended. A closed client's loop ends when nothing is to be sent, no
+        answer is missing and no transaction is open. Waiting requests are then never sent. After
+        the client has begun to abort, only the end of the transaction counts.
 
         Sender.run
         """
@@ -388,7 +392,7 @@ class ProducerClient:
         return self._is_stopped
 
     def _iterate(self) -> bool:
-        """One round of the loop; whether anything came of it."""
+        """Runs the loop once. Returns whether anything happened."""
         self._goes_on = self.sends.go_on(self._now_ms)
         self._send_what_is_due()
         lost, self._lost = self._lost, []
@@ -418,7 +422,7 @@ class ProducerClient:
             self._goes_on = True
             return
         self._bump()
-        if machine["state"] == "FATAL_ERROR":  # it raises
+        if machine["state"] == "FATAL_ERROR":  # runOnce raises here
             self._goes_on = True
             return
         if not self._send_request():
@@ -485,8 +489,7 @@ class ProducerClient:
         return any(isinstance(sent, Produce) and sent.batch == batch for sent in in_flight)
 
     def _shut_down(self) -> bool:
-        """Before a round of a closed client that has sent everything: it aborts an open
-        transaction.
+        """Aborts the open transaction of a closed client that has sent everything.
 
         Sender.run
         """
@@ -511,7 +514,8 @@ class ProducerClient:
         return True
 
     def _back_off(self) -> bool:
-        """Lets the time go by after which a batch may be sent again, if one waits for that."""
+        """Moves the clock to the end of a batch's backoff, if a batch waits for it. Returns whether
+        one did."""
         if not self.is_node_up or self.machine["request_in_flight"]:
             return False
         due = self.accumulator.next_retry_ms(self.now_ms)
@@ -526,8 +530,8 @@ class ProducerClient:
         producer_epoch: int = -1, partition_errors: Mapping[Any, str] | None = None,
         base_offset: int = -1, log_start_offset: int = -1,
     ) -> None:  # fmt: skip
-        """The answer to something sent: with an error for each of its partitions where it has
-        several, or one for all. Raises NotNowError for an answered request."""
+        """Takes the answer to a sent request, with an error for each partition (`partition_errors`)
+        or one for all. Raises NotNowError for a request that was answered before."""
         self._take(sent)
         if isinstance(sent, Produce):
             self.sender.answer(sent.batch, error, base_offset, log_start_offset)
@@ -561,12 +565,12 @@ class ProducerClient:
                     )
 
     def disconnect(self, sent: Request | Produce) -> None:
-        """The connection closes before the answer."""
+        """Notes that the connection closed before the answer."""
         self._take(sent)
         self._disconnected(sent)
 
     def lose_connections(self) -> None:
-        """All connections close. `run` finds out when it has sent everything possible."""
+        """Closes all connections. `run` handles this after it has sent everything possible."""
         self._lost += self.outstanding
         self.outstanding.clear()
 
@@ -577,7 +581,7 @@ class ProducerClient:
             self._react(self.machine.handle("answer lost", request=sent.api).reply, sent)
 
     def reject_version(self, sent: Request | Produce) -> None:
-        """The broker turns out not to have the version that is needed."""
+        """Notes that the broker doesn't support the needed version of the request."""
         self._take(sent)
         if isinstance(sent, Produce):
             self.sender.answer(sent.batch, "UNSUPPORTED_VERSION")
@@ -586,7 +590,7 @@ class ProducerClient:
 
     def _take(self, sent: Request | Produce) -> None:
         if sent not in self.outstanding:
-            raise NotNowError(f"{sent.api} isn't waiting for an answer")
+            raise NotNowError(f"{sent.api} doesn't wait for an answer")
         self.outstanding.remove(sent)
 
     def _partitions_answered(self, request: Request, errors: Mapping[Any, str]) -> None:
@@ -643,7 +647,7 @@ class ProducerClient:
 
 
 def _request_of(sent: Request | Produce) -> tuple[str, int]:
-    """The key of a request: batches go together in one."""
+    """The key of a request. Batches of one Produce have the same key."""
     return sent.api, sent.request if isinstance(sent, Produce) else id(sent)
 
 
@@ -654,4 +658,5 @@ _EVENTS = {
     "END_TXN": "EndTxnResponse",
 }
 _RESPONSES, _ME = {"INIT_PRODUCER_ID", "END_TXN"}, 0
-"""Those that are messages of a bounded run, too: to one client, on its one connection."""
+"""The requests whose answers are also messages in the systems, and so name a client and its
+connection."""

@@ -1,4 +1,4 @@
-"""A client's requests to coordinators that wait to be sent, by their priority.
+"""A client's queue of requests to coordinators, ordered by priority.
 
 The rows of `spec.client.queue` and `spec.client.requests` decide the next request and its outcome.
 """
@@ -15,9 +15,9 @@ from .requests import CallResult, Request
 
 
 class RequestQueue:
-    """The requests of a client that is a `machine`, in the order in which they go.
+    """The waiting requests of a client in sending order. `machine` is the client's machine.
 
-    `offsets` are those of a group that no answer was for so far.
+    `offsets` are a group's offsets whose TxnOffsetCommit hasn't succeeded yet.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class RequestQueue:
         return Request(api, queue.PRIORITIES[api], result, self.retry_backoff_ms, named | fields)
 
     def init(self, *, is_bump: bool = False) -> Request:
-        """InitProducerId, for a new epoch behind the end of a transaction where it `is_bump`."""
+        """InitProducerId. `is_bump`: it asks for a new epoch after the end of a transaction."""
         timeout = 2**31 - 1 if self.transactional_id is None else self.transaction_timeout_ms
         request = self.request("INIT_PRODUCER_ID", CallResult(), transaction_timeout_ms=timeout)
         if is_bump:
@@ -66,7 +66,7 @@ class RequestQueue:
     def offsets_request(
         self, result: CallResult, offsets: Mapping[Any, int], group: Mapping[str, Any]
     ) -> Request:
-        """TxnOffsetCommit, of these offsets and of all that wait."""
+        """TxnOffsetCommit with these offsets and all waiting ones."""
         self.offsets.update(offsets)
         member: dict[str, Any] = {"generation": -1, "member_id": "", "group_instance_id": None}
         return self.request(
@@ -74,7 +74,7 @@ class RequestQueue:
         )
 
     def add(self, request: Request) -> Request:
-        """Puts it behind those of its priority."""
+        """Adds a request after those of its priority."""
         at = next(
             (i for i, r in enumerate(self.waiting) if r.priority > request.priority),
             len(self.waiting),
@@ -83,21 +83,21 @@ class RequestQueue:
         return request
 
     def retry(self, request: Request, reaction: Any) -> None:
-        """Again, once the coordinator is found where it has to be looked up."""
+        """Adds a request again, after a lookup of its coordinator if the reaction asks for it."""
         if reaction.step == "LOOK_UP":
             self.look_up_for(request)
         request.is_retry, request.backoff_ms = True, reaction.backoff_ms
         self.add(request)
 
     def look_up_for(self, request: Request) -> None:
-        """Looks up the coordinator that a request is for."""
+        """Adds a FindCoordinator for a request's coordinator."""
         kind, key = "TRANSACTION", self.transactional_id
         if request.api == "TXN_OFFSET_COMMIT":
             kind, key = "GROUP", request.fields["group_id"]
         self.add(self.request("FIND_COORDINATOR", CallResult(), key_type=kind, key=key))
 
     def ask_for_partitions(self) -> None:
-        """AddPartitionsToTxn, for written partitions that aren't in the transaction."""
+        """Adds AddPartitionsToTxn for new partitions of the transaction, if there are any."""
         if self.machine.attempt("ask for partitions") is not None:
             asked = self.machine["adding"]
             self.add(self.request("ADD_PARTITIONS_TO_TXN", CallResult(), partitions=asked))

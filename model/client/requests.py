@@ -9,7 +9,7 @@ from ..engine.errors import ModelError
 
 
 class CallFailedError(ModelError):
-    """A call raised `error`, an error's name; `cause` is the one inside, if there is one."""
+    """A call raised `error`, the name of an error. `cause` is the name of its cause, if any."""
 
     def __init__(self, error: str, cause: str | None = None) -> None:
         super().__init__(error if cause is None else f"{error} ({cause})")
@@ -19,8 +19,8 @@ class CallFailedError(ModelError):
 
 @dataclass(eq=False)
 class CallResult:
-    """The result of a call that goes on in the background; `is_acknowledged` once waited for.
-    `call` is the call's name, made at `called_ms`."""
+    """The result of a call that continues in the background. `is_acknowledged`: the application has
+    waited for it. `call` is the name of the call, `called_ms` its time."""
 
     is_completed: bool = False
     error: str | None = None
@@ -30,18 +30,18 @@ class CallResult:
 
     @property
     def is_successful(self) -> bool:
-        """It is there, and no error."""
+        """Whether the result is complete and without error."""
         return self.is_completed and self.error is None
 
     def complete(self, error: str | None = None) -> None:
-        """It is there from now on; a later error replaces the earlier one."""
+        """Completes the result. A later error replaces an earlier one."""
         self.error = error if error is not None else self.error
         self.is_completed = True
 
 
 @dataclass(eq=False)
 class Request:
-    """A request to a coordinator, with its fields under Kafka's names."""
+    """A request to a coordinator, with Kafka's field names."""
 
     api: str
     priority: int
@@ -54,8 +54,8 @@ class Request:
 
 @dataclass(eq=False)
 class Record:
-    """A record and its result: its `offset` (-1: not known), or an `error`, with Kafka's `message`
-    where it is too large. `waits_for`: its send waits for "metadata" or "memory"."""
+    """A record and its result: an `offset` (-1: not known) or an `error`. A record that is too
+    large has Kafka's `message`. `waits_for`: the send waits for "metadata" or "memory"."""
 
     partition: Any
     size: int
@@ -68,8 +68,8 @@ class Record:
 
 @dataclass(frozen=True, eq=False)
 class Produce:
-    """A batch as it was sent; `batch` is its number in the machine. Batches that travel together
-    have the number of one `request`, sent at `sent_ms`."""
+    """A sent batch. `batch` is its number in the machine. `request` is the number of the Produce
+    that it is in, `sent_ms` the time."""
 
     batch: int
     partition: Any

@@ -1,6 +1,6 @@
-"""A client's batches on their way: which are sent, and the results of their records.
+"""Sends a client's batches, and completes their records with the answers.
 
-The rows are `spec.client.sender`'s and `spec.client.expiry`'s. Their metrics are recorded here.
+The rows are `spec.client.sender`'s and `spec.client.expiry`'s. This module records the metrics.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .requests import Produce
 class Sender:
     """Sends the batches of an `accumulator`, and takes the answers.
 
-    `react` gets the consequence of an answer for the whole client, and `is_awaited` says of a
-    batch's number whether an answer may still come.
+    `react` applies the reaction to an answer to the whole client. `is_awaited` returns whether the
+    batch of a number may still get an answer.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Sender:
         self.metrics.record(of_topic, records, topic=topic_of(partition))
 
     def drain(self, *, is_transactional: bool, version: int) -> list[Produce]:
-        """The batches of the next request to each node, for a transaction `version`.
+        """The batches of the next request to each node. `version` is the transaction version.
 
         Sender.sendProducerData
         """
@@ -73,7 +73,7 @@ class Sender:
         metrics.record("record-size", largest + BATCH_OVERHEAD)
 
     def expire(self) -> bool:
-        """Gives up batches whose time is over; whether there are any.
+        """Fails batches whose delivery timeout is over. Returns whether there are any.
 
         Sender.failExpiredBatches
         """
@@ -85,7 +85,7 @@ class Sender:
         return found
 
     def answer(self, number: int, error: str, base: int = -1, log_start: int = -1) -> None:
-        """A leader's answer to a batch.
+        """Takes a leader's answer to a batch.
 
         Sender.completeBatch
         """
@@ -102,7 +102,7 @@ class Sender:
             case "SPLIT":
                 self.metrics.record("batch-split-rate")
                 self.accumulator.split(number)
-            case "WAIT":  # the sender has raised an error: the memory isn't given back
+            case "WAIT":  # the sender has raised an error: the memory isn't freed
                 self.accumulator.release(number)
                 return
             case _:
@@ -110,7 +110,7 @@ class Sender:
         self._release(number)
 
     def fail(self, number: int, error: str, reaction: Any) -> None:
-        """A batch has failed; `reaction` is the consequence for the client.
+        """Fails a batch, and applies `reaction` to the client.
 
         Sender.failBatch
         """
@@ -120,14 +120,14 @@ class Sender:
         self._react(reaction)
 
     def drop(self, error: str, *, undrained_only: bool) -> bool:
-        """Gives batches up, all or those that were never sent; whether there are any."""
+        """Fails all batches, or only those that were never sent. Returns whether there are any."""
         dropped = self.accumulator.drop(error, undrained_only=undrained_only)
         for number in dropped:
             self._release(number)
         return bool(dropped)
 
     def _release(self, number: int) -> None:
-        """Forgets a batch once no answer can be for it, and gives its memory back."""
+        """Frees a batch's memory, and forgets the batch when no answer to it can come."""
         is_awaited = self._is_awaited(number)
         accumulator = self.accumulator
         keeps = is_awaited and accumulator.machine.value(memory_kept_in_flight)

@@ -1,4 +1,4 @@
-"""A disagreement without its numbers: two runs with the same one have one cause."""
+"""A disagreement without its numbers. Two runs with the same difference have one cause."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _BY = "by "
 class Difference(NamedTuple):
     """The last request of a run, its answer, and the expected answers.
 
-    `given` and `expected` are errors; where the error is right, `given` are fields and how they are
-    wrong: `base_offset: -1 expected`. `rows` are those that give the expected answers, with their
-    source. Without an answer, `given` says why, and there are no rows.
+    `given` and `expected` are errors. If the error is right, `given` are the wrong fields, such as
+    `base_offset: -1 expected`. `rows` are the rows of the expected answers, with their sources.
+    Without an answer, `given` is the reason, and `rows` is empty.
     """
 
     request: str
@@ -29,7 +29,7 @@ class Difference(NamedTuple):
 
     @staticmethod
     def of(found: DisagreementError) -> Difference:
-        """The difference that a disagreement shows."""
+        """The difference of a disagreement."""
         line, response = found.trace[-1]
         name = str(line.get("request") or "release")
         if line.get("committed") is False:
@@ -46,7 +46,7 @@ class Difference(NamedTuple):
         return Difference(name, fields, errors, _rows(found))
 
     def is_shown_by(self, other: Difference) -> bool:
-        """Whether a smaller run, which shows the other, shows this one: it may allow fewer
+        """Whether a smaller run with the difference `other` also shows this one. It may allow fewer
         answers."""
         return (
             (self.request, self.given) == (other.request, other.given)
@@ -70,7 +70,7 @@ def _fields(given: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[s
 
 
 def _compared(given: Any, expected: Any) -> str:
-    """How a value is wrong."""
+    """A description of a wrong value."""
     if isinstance(given, list) and isinstance(expected, list):
         return _lists(cast("list[Any]", given), cast("list[Any]", expected))
     if isinstance(given, int) and isinstance(expected, int):
@@ -85,8 +85,8 @@ def _compared(given: Any, expected: Any) -> str:
 
 
 def _lists(given: list[Any], expected: list[Any]) -> str:
-    """The extra and missing elements of a list; of entries for the same thing, which come first in
-    it, their parts that differ."""
+    """A description of a wrong list: elements are extra, missing or different. Entries with the
+    same first part are compared part by part."""
     told, wanted = Counter(map(str, given)), Counter(map(str, expected))
     if not told - wanted or not wanted - told:
         return "some missing" if wanted - told else "too many"

@@ -1,8 +1,8 @@
-"""Clients that keep to the protocol: the requests that one may send next, after its last answers.
+"""Clients that follow the protocol: after each answer, the requests that a client may send next.
 
-Each starts by InitProducerId and has one request on its way at a time. Its requests follow its own
-identity, transaction and sequences; it repeats a request whose answer is lost. A newer instance of
-its transactional id makes it a zombie, and it continues until a broker fences it.
+A client starts with InitProducerId, and has one request in flight at a time. Its requests follow
+from its identity, transaction and sequences. It repeats a request whose answer is lost. A newer
+instance of its transactional id makes it a zombie; it continues until a broker fences it.
 
 TransactionManager; KIP-890 for clients that use transaction version 2
 """
@@ -18,23 +18,23 @@ from ..requests import Answer
 from .simulated_clients import Client
 
 Level = Literal["any", "well-behaved"]
-"""The requests of a run: any, or those of honest clients alone."""
+"""The requests of a run: any, or only those of honest clients."""
 USUAL_TIMEOUT_MS: Final = 60_000
 HELD_FROM: Final = 3
-"""The first version of InitProducerId that names what its sender holds (KIP-360)."""
+"""The first version of InitProducerId that has the sender's producer id and epoch (KIP-360)."""
 AGAIN: Final = frozenset(
     ("CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE",
      "NETWORK_EXCEPTION", "NOT_COORDINATOR", "NOT_ENOUGH_REPLICAS",
      "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "NOT_LEADER_OR_FOLLOWER", "REQUEST_TIMED_OUT",
      "UNKNOWN_TOPIC_OR_PARTITION")
 )  # fmt: skip
-"""Errors after which a client sends the same request again. After any other it is closed."""
+"""Errors after which a client sends the same request again. Other errors close the client."""
 _SECOND: Final = ("EndTxn", "Produce", "TxnOffsetCommit")
-"""The requests that a client sends in other versions with transaction version 2."""
+"""The requests whose version depends on whether the transaction version is 2."""
 
 
 def sends(versions: Mapping[str, tuple[int, int]], transaction_version: int) -> dict[str, int]:
-    """The version in which a client that knows these sends each request to a cluster of this
+    """The version of each request that a client with these versions sends to a cluster of this
     transaction version."""
     found = {request: newest for request, (_, newest) in versions.items()}
     first = {request: api_versions.first_of_version_2(request) for request in _SECOND}
@@ -48,11 +48,11 @@ def sends(versions: Mapping[str, tuple[int, int]], transaction_version: int) -> 
 
 @dataclass
 class Honest:
-    """A client, and where it is in its transaction.
+    """A client, and the state of its transaction.
 
-    `sends` has the version of each request that it sends. If it is None, requests have no version,
-    and `is_version_2` says whether transactions are of version 2, `can_bump` whether it may name
-    the epoch that it holds.
+    `sends` has the version of each request. If it is None, requests have no version. Then
+    `is_version_2` is true for transactions of version 2, and `can_bump` if InitProducerId may have
+    the client's epoch.
     """
 
     client: Client
@@ -62,10 +62,10 @@ class Honest:
     added: frozenset[str] = frozenset()
     has_group: bool = False
     is_open: bool = False
-    """Whether there is anything to end."""
+    """Whether the transaction has content that EndTxn can end."""
     last: Answer = field(default_factory=dict[str, Any])
     is_due: bool = True
-    """Whether the last request is to be sent again."""
+    """Whether the last request must be sent again."""
     is_over: bool = False
 
     @classmethod
@@ -84,13 +84,13 @@ class Honest:
         return made
 
     def copy(self) -> Honest:
-        """The same client, which goes on by itself."""
+        """An independent copy of the client."""
         client = self.client
         sent = {partition: [*batches] for partition, batches in client.sent.items()}
         return replace(self, client=replace(client, sent=sent))
 
     def key(self) -> tuple[Any, ...]:
-        """The key that separates it from clients that may send something else."""
+        """A key. Clients with the same key may send the same requests."""
         version = None if self.sends is None else tuple(sorted(self.sends.items()))
         where = (self.added, self.has_group, self.is_open, self.is_due, self.is_over)
         return (self.client.transactional_id, version, self.last.get("request"), *where)
@@ -98,8 +98,8 @@ class Honest:
     def next(
         self, partitions: Sequence[str], group: str | None = None, count: int = 1
     ) -> list[Answer]:
-        """The requests that it may send next, its last one again included: none once it is
-        closed."""
+        """The requests that the client may send next, the last one again included. A closed client
+        has none."""
         if self.is_over:
             return []
         if self.is_due:
@@ -135,7 +135,7 @@ class Honest:
             yield self._request("InitProducerId", **asked)
 
     def learn(self, line: Answer, answer: Answer | None) -> None:
-        """Takes the answer to a request of its own; None where it is lost."""
+        """Takes the answer to a request of the client; None: it was lost."""
         self.last, self.is_due = line, False
         error = None if answer is None else answer.get("error")
         if error is None or error in AGAIN:

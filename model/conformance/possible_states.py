@@ -1,8 +1,8 @@
-"""All states that a correct system may be in, after its requests and answers.
+"""All possible states of a correct system after its requests and answers.
 
-A request is put to each of them: their answers are allowed, and the states that gave the system's
-answer remain. There is more than one where an answer was lost, after a restart (a snapshot
-remembers less than the log), and where markers and timeouts take their time.
+Each state takes a request: the answers of all states are allowed, and the states with the system's
+answer remain. There are several states after a lost answer, after a restart (a snapshot has less
+than the log), and while markers or timeouts are pending.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ..judge.operations import matches
 from ..requests import HELD_AT, Answer, Line, answer
 
 NEW = "a new one"
-"""Stands for a producer id that was never given out before."""
+"""Stands for a producer id that is new."""
 
 LIMIT = 10_000
 
 
 class TooManyStatesError(ModelError):
-    """The system's answers leave too much open."""
+    """Too many states are possible after the system's answers."""
 
 
 class RowName(NamedTuple):
-    """A row of a table of a machine, by their names, with its source."""
+    """The names of a row, its event and its machine, with the row's source."""
 
     machine: str
     event: str
@@ -45,7 +45,7 @@ class RowName(NamedTuple):
 
 
 class PossibleState:
-    """A cluster, and which of its producer ids are which of the system's."""
+    """A possible state: a cluster, and a map between its producer ids and the system's."""
 
     def __init__(
         self,
@@ -54,15 +54,15 @@ class PossibleState:
         rows: frozenset[RowName] | None = None,
     ) -> None:
         self.cluster = cluster
-        self.ids = dict(ids or {})  # the system's to the cluster's
-        self.rows = rows  # those that it took on its way, where they are kept
+        self.ids = dict(ids or {})  # from the system's ids to the cluster's
+        self.rows = rows  # the rows taken so far, if they are kept
 
     def copy(self) -> PossibleState:
-        """The same state, which goes on by itself."""
+        """An independent copy of the state."""
         return PossibleState(self.cluster.copy(), self.ids, self.rows)
 
     def key(self) -> Hashable:
-        """The key that separates it from all others in which another answer is possible."""
+        """A key. States with the same key have the same possible answers."""
         entries, leaders = self.cluster.coordinator.entries, self.cluster.leaders
         return (
             frozenset((name, _state(entry)) for name, entry in entries.items()),
@@ -72,13 +72,13 @@ class PossibleState:
         )
 
     def inward(self, line: Line) -> dict[str, Any]:
-        """A line in the system's producer ids, in those of the cluster. An id that
-        a client made up is the same in both."""
+        """Translates a line from the system's producer ids to the cluster's. Ids that a client made
+        up are the same in both."""
         return _renamed(line, self.ids)
 
     def outward(self, line: Line, unknown: Any = NEW) -> dict[str, Any]:
-        """A line or an answer in the cluster's producer ids, in those of the system; `unknown`
-        stands for one that the system hasn't given out, if it isn't None."""
+        """Translates a line or an answer from the cluster's producer ids to the system's. `unknown`
+        replaces ids that the system hasn't given out; None keeps them."""
         told = {mine: its for its, mine in self.ids.items()}
         return _renamed(line, told, unknown)
 
@@ -92,7 +92,7 @@ class PossibleState:
 
     @contextmanager
     def kept(self) -> Generator[None]:
-        """Keeps the rows that are taken inside, if any are kept."""
+        """Notes the rows that are taken in the block, if rows are kept."""
         if self.rows is None:
             yield
             return
@@ -101,14 +101,14 @@ class PossibleState:
         self.rows |= {RowName.of(*one) for one in taken}
 
     def name(self, answered: Answer, response: Line) -> None:
-        """Takes the response's producer id for the answer's, where both are new."""
+        """Maps the response's producer id to the answer's, if both are new."""
         mine, its = answered.get("producer_id", -1), response.get("producer_id", -1)
         if min(mine, its) >= 0 and its not in self.ids and mine not in self.ids.values():
             self.ids[its] = mine
 
     def steps(self) -> Iterator[PossibleState]:
-        """Steps that may happen by themselves: a transaction is aborted that is older than its
-        timeout, a marker is written, a transaction is completed."""
+        """The states after a step without a request: a timed-out transaction is aborted, a marker
+        is written, or a transaction is completed."""
         if self.cluster.coordinator.timed_out():
             made = self.copy()
             with made.kept():
@@ -131,11 +131,11 @@ class PossibleState:
 
 
 class PossibleStates:
-    """The states that are left of a system at `protocol`.
+    """The possible states of a system at `protocol`.
 
-    A `prompt` system aborts timed-out transactions as soon as time goes by, and writes the markers
-    of an end before it answers; otherwise both may happen at any later time. Errors in `passing`
-    may be answered at any time, whatever the request has done.
+    A `prompt` system aborts timed-out transactions when time passes, and writes the markers of an
+    end before it answers. Otherwise both may happen at any later time. Errors in `passing` are
+    always allowed, and don't show whether the request had an effect.
     """
 
     def __init__(
@@ -151,16 +151,15 @@ class PossibleStates:
 
     @property
     def rows(self) -> frozenset[RowName]:
-        """The rows that were taken in whichever of the states the system is, where they are
-        kept."""
+        """The rows that were taken in all possible states, if rows are kept."""
         first, *others = (state.rows or frozenset[RowName]() for state in self.states)
         return first.intersection(*others)
 
     def ask(self, request: Line, response: Line | None) -> list[Answer]:
         """Takes a request and the system's answer (None: the answer was lost).
 
-        The answers that are allowed in its place, in the system's producer ids; none where it is.
-        Raises TooManyStatesError, and ModelError for a wrong request.
+        Returns an empty list if the answer is allowed, otherwise the allowed answers, in the
+        system's producer ids. Raises TooManyStatesError, and ModelError for a wrong request.
         """
         is_open = response is None or response.get("error") in self.passing
         left, allowed = list[PossibleState](), list[Answer]()
@@ -182,8 +181,8 @@ class PossibleStates:
     def _taken(
         self, request: Line, *, with_rows: bool = False
     ) -> Iterator[tuple[PossibleState, PossibleState, Answer, list[Taken]]]:
-        """The possible states before the request, the states after it, the answers, and the rows
-        that were taken, if requested."""
+        """For each possible state: the state before the request, the state after it, the answer,
+        and the taken rows (if `with_rows`)."""
 
         def taken_by(made: PossibleState, line: Line) -> tuple[Answer, list[Taken]]:
             if not with_rows:
@@ -196,8 +195,8 @@ class PossibleStates:
             yield state, made, *taken_by(made, request)
             if self.prompt or state.is_settled() or not _may_wait(request, state):
                 continue
-            # A marker that is on its way may come between a leader's look at the transaction and
-            # the append (ReplicaManager.handleProduceAppend).
+            # A marker may arrive between a leader's check of the transaction and the append
+            # (ReplicaManager.handleProduceAppend).
             held = state.copy()
             answered, looked = taken_by(held, {**request, "held_at": UNASKED})
             if "held" in answered:
@@ -207,7 +206,8 @@ class PossibleStates:
                     yield state, made, answered, [*looked, *appended]
 
     def reasons(self, request: Line, response: Line, allowed: Answer) -> list[str]:
-        """Why an answer is allowed in place of the response: see `model.engine.reasons`."""
+        """The reasons why an answer is allowed instead of the response: see
+        `model.engine.reasons`."""
         for _, made, answered, rows in self._taken(request, with_rows=True):
             made.name(answered, response)
             if made.outward(answered) == allowed and "error" in answered:
@@ -216,12 +216,12 @@ class PossibleStates:
         return []
 
     def settle(self) -> None:
-        """No end is in progress."""
+        """Keeps the states in which no end is in progress."""
         left = [state for state in self._reachable() if state.is_settled()]
         self.states = _distinct(left)
 
     def sleep(self, ms: int) -> None:
-        """Time goes by."""
+        """Moves the clock of all states."""
         for state in self.states:
             if self.prompt:
                 state.cluster.sleep(ms)
@@ -229,8 +229,8 @@ class PossibleStates:
                 state.cluster.pass_time(ms)
 
     def restart(self) -> None:
-        """The system has stopped and started again: each leader knows a producer by its log, or by
-        a snapshot, which has only the last batch."""
+        """Restarts all states: each leader restores producers from its log, or from a snapshot,
+        which has only each producer's last batch."""
         found: list[PossibleState] = []
         for state in self._reachable():
             for clean in (True, False):
@@ -240,7 +240,7 @@ class PossibleStates:
         self.states = _distinct(found)
 
     def happens(self, line: Line) -> None:
-        """The event of a line that is not a request."""
+        """Applies a line that isn't a request."""
         found: list[PossibleState] = []
         for state in self._reachable():
             found.append(state.copy())
@@ -248,26 +248,27 @@ class PossibleStates:
         self.states = _distinct(found)
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
-        """The id has come to this epoch."""
+        """Raises the id's epoch in all states."""
         for state in self.states:
             state.cluster.skip_to_epoch(transactional_id, producer_epoch)
 
     def _reachable(self) -> Iterator[PossibleState]:
-        """The states that are left, and those that they may have become without a request."""
+        """The possible states, and the states that follow from them without a request."""
         return iter(self.states) if self.prompt else _become(self.states)
 
 
 def _may_wait(request: Line, state: PossibleState) -> bool:
-    """Whether a request brings a batch, which no other one holds up."""
+    """Whether a request has a batch whose append may wait at the leader."""
     places = () if "held_at" in request else HELD_AT.get(str(request.get("request")), ())
     return UNASKED in places and UNASKED not in state.cluster.held()
 
 
 def _become(states: Iterable[PossibleState]) -> Iterator[PossibleState]:
-    """These states, and those that they may become without a request. Raises TooManyStatesError."""
+    """These states, and the states that follow from them without a request. Raises
+    TooManyStatesError."""
     found = list(states)
     seen = {state.key() for state in found}
-    for state in found:  # which grows
+    for state in found:  # the list grows in the loop
         yield state
         for after in state.steps():
             if (key := after.key()) not in seen:
@@ -290,7 +291,7 @@ def _distinct(states: list[PossibleState]) -> list[PossibleState]:
 
 
 def _state(machine: Machine) -> Hashable:
-    """A machine's state, without values that are set before each use."""
+    """A machine's state, without fields that are always set before they are read."""
     return machine.kept(_MADE_ANEW, frozen)
 
 
@@ -298,7 +299,7 @@ _MADE_ANEW = frozenset({"snapshots", "last_snap_offset", "guards"})
 
 
 def _renamed(line: Line, names: Mapping[int, int], unknown: Any = None) -> dict[str, Any]:
-    """The line with other producer ids."""
+    """The line with renamed producer ids."""
 
     def renamed(producer_id: int) -> Any:
         missing = producer_id if unknown is None or producer_id == -1 else unknown

@@ -1,11 +1,11 @@
-"""A system under test beside the oracle: its requests, its answers, and the allowed answers.
+"""Compares a system under test with the oracle: its requests, its answers, and the allowed answers.
 
     class MyBroker(System):
         def ask(self, request, fields):
             return my_broker.send(request, fields)
 
-`Session` puts requests to a system and raises `DisagreementError` at the first answer that isn't
-allowed. `replay` does so for a trace, a file that `epochfence diff` runs as well.
+`Session` sends requests to a system and raises `DisagreementError` at the first answer that isn't
+allowed. `replay` does the same with a trace, whose file `epochfence diff` also accepts.
 `model.conformance.testing` generates the requests.
 """
 
@@ -26,18 +26,18 @@ from .possible_states import PossibleState, PossibleStates
 CAUSED = {
     "log_refuses", "withhold_ids", "expire_producers", "delete_records", "transaction_version",
 }  # fmt: skip
-"""Faults of brokers by their settings, or by another's request, as lines of a trace."""
+"""The lines of a trace that cause faults, by broker settings or by requests of others."""
 
 NO_ANSWER = "no_answer"
-"""The field of a response that stands for none: why there is none."""
+"""The only field of a response that stands for a missing answer. Its value is the reason."""
 
 
 class UnansweredError(Exception):
-    """A system gives a request no answer, or one that can't be read. An adapter raises it where
-    that is the system's fault; a lost answer is None.
+    """A system doesn't answer a request, or its answer can't be read. An adapter raises it if this
+    is the system's fault. A lost answer is None instead.
 
-    `request` is the request's name, also where the adapter needs it for itself, and `what`
-    describes the failure in a few words: "the connection was closed".
+    `request` is the request's name, also if the adapter sent it for itself. `what` describes the
+    failure in a few words: "the connection was closed".
     """
 
     def __init__(self, message: str, request: str, what: str) -> None:
@@ -46,13 +46,12 @@ class UnansweredError(Exception):
 
 
 class System(ABC):
-    """An adapter to a system under test, which starts with nothing when one is made.
+    """An adapter to a system under test. Each new adapter starts with an empty system.
 
-    The line that describes the system: `transaction_version`, the finalized feature level (the
-    release's own if none is given); `prompt` if it aborts timed-out transactions as soon as time
-    goes by, and writes an end's markers before it answers; `passing`, the errors that it may answer
-    at any time, whatever the request has done, such as NOT_COORDINATOR; `requests`, those that it
-    takes.
+    `transaction_version` is the finalized feature level (default: the release's). `prompt`: the
+    system aborts timed-out transactions when time passes, and writes an end's markers before it
+    answers. `passing` are errors that are always allowed and don't show whether the request had an
+    effect, such as NOT_COORDINATOR. `requests` are the requests that the system knows.
     """
 
     transaction_version: int | None = None
@@ -64,30 +63,31 @@ class System(ABC):
 
     @abstractmethod
     def ask(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The response to a request, as `model.requests` has both; None where it was lost. Missing
-        fields aren't compared, so an error alone is a response. Raises UnansweredError."""
+        """The response to a request, with the fields of `model.requests`; None: it was lost.
+        Missing fields aren't compared, so a response may have only an error. Raises
+        UnansweredError."""
 
     def sleep(self, ms: int) -> None:
-        """Time goes by. Without this method it never does."""
+        """Lets time pass. Systems without this method have no time."""
         raise NotImplementedError
 
     def restart(self) -> None:
-        """It crashes and starts again. Without this method it never does."""
+        """Crashes and restarts the system. Systems without this method never restart."""
         raise NotImplementedError
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
-        """An id without a transaction comes to this epoch, as if by so many InitProducerId. Without
-        this method, an id's last epochs aren't reached."""
+        """Raises the epoch of an id without a transaction, as repeated InitProducerId requests
+        would. Without this method, an id's last epochs aren't reached."""
         raise NotImplementedError
 
     def cause(self, line: Mapping[str, Any]) -> None:
-        """Brings about the event of a line that has one of `CAUSED`. Without this method no such
-        event happens."""
+        """Causes the event of a line with one of `CAUSED`. Without this method no such event
+        happens."""
         raise NotImplementedError
 
     def resume(self, place: str) -> Mapping[str, Any] | None:
-        """A request goes on that was held there (`held_at` in its fields, and `held` in its
-        answer): the response to it. Without this method none is."""
+        """Continues the request that is held at this place (`held_at` in its fields, `held` in its
+        answer), and returns its response. Without this method no request is held."""
         raise NotImplementedError
 
     def elapsed_ms(self) -> int:
@@ -96,26 +96,26 @@ class System(ABC):
         raise NotImplementedError
 
     def settle(self) -> bool:
-        """Waits until no end is in progress; whether that is so now. For a system that isn't
-        `prompt` alone. Without this method it is never known."""
+        """Waits until no end is in progress. Returns whether that is certain. Only systems that
+        aren't `prompt` need it. Without this method, ends may always be in progress."""
         raise NotImplementedError
 
     def tolerates(self, found: DisagreementError) -> bool:
-        """Whether an answer that isn't allowed is known: then the run goes on as if that answer was
-        lost. Without this method none is."""
+        """Whether an answer that isn't allowed is tolerated. Then the run continues as if the
+        answer was lost. Without this method no such answer is tolerated."""
         return False
 
     def close(self) -> None:  # noqa: B027
-        """It is needed no longer."""
+        """Closes the system at the end of its use."""
 
     @classmethod
     def can(cls, hook: str) -> bool:
-        """Whether it has this method of its own."""
+        """Whether the adapter overrides this method."""
         return getattr(cls, hook) is not getattr(System, hook)
 
 
 class Exchange(NamedTuple):
-    """A line of a trace, and the response to it; none where there is none, or it was lost."""
+    """A line of a trace and its response; None: there is none, or it was lost."""
 
     line: Answer
     response: Answer | None
@@ -133,9 +133,9 @@ class Exchange(NamedTuple):
 
 
 class DisagreementError(AssertionError):
-    """The last answer of a trace isn't allowed; `allowed` are the allowed ones, and `reasons` has
-    for each of them its row and the conditions nearest to the actual answer. The last request may
-    be one that the adapter sends for itself (`is_beside`), and that has no answer."""
+    """The last answer of a trace isn't allowed. `allowed` are the allowed answers. `reasons` has
+    for each of them its row, and the conditions that exclude the actual answer. `is_beside`: the
+    adapter sent the last request for itself, and got no answer."""
 
     def __init__(
         self, trace: list[Exchange], allowed: list[Answer], protocol: str,
@@ -155,23 +155,22 @@ class DisagreementError(AssertionError):
 
     @property
     def no_answer(self) -> str | None:
-        """The failure in place of the last answer; None if one came."""
+        """The failure instead of the last answer; None if there is an answer."""
         return (self.trace[-1].response or {}).get(NO_ANSWER)
 
     def lines(self) -> str:
-        """The trace as the text of a file, for `replay` and `epochfence diff`: without a request
-        beside it."""
+        """The trace as the text of a file, for `replay` and `epochfence diff`, without the
+        adapter's own request."""
         told = self.trace[:-1] if self.is_beside else self.trace
         return "".join(f"{json.dumps(exchange.line)}\n" for exchange in told)
 
 
 class Session:
-    """A system that is asked, and all that it may answer at `protocol`.
+    """A run of requests to a system, compared with the allowed answers at `protocol`.
 
-    `trace` has the run. There, producer ids are numbered as a cluster in memory does it that takes
-    the same requests. `compared` counts the answers that say something: none that was lost, nor an
-    error that the system may give at any time. With `keeps_rows`, `possible.rows` are those that
-    were surely taken.
+    `trace` has the run, with the producer ids that a cluster in memory would give. `compared`
+    counts the answers that were neither lost nor a passing error. With `keeps_rows`,
+    `possible.rows` are the rows that were certainly taken.
     """
 
     def __init__(
@@ -192,8 +191,8 @@ class Session:
         self.compared = 0
 
     def ask(self, request: str, **fields: Any) -> Answer | None:
-        """The system's response. Raises DisagreementError where it isn't allowed, and ModelError
-        for fields that no request has."""
+        """Sends a request, and returns the system's response. Raises DisagreementError if it isn't
+        allowed, and ModelError for unknown fields."""
         line = {"request": request, **fields}
         return self._put(line, lambda: self.system.ask(request, fields))
 
@@ -231,7 +230,8 @@ class Session:
 
     @contextmanager
     def _needing(self) -> Generator[None]:
-        """Raises DisagreementError if a request of the adapter's own gets no answer."""
+        """Raises DisagreementError if a request that the adapter sends for itself gets no
+        answer."""
         try:
             yield
         except UnansweredError as error:
@@ -260,7 +260,7 @@ class Session:
             self.possible.happens(line)
             self.possible.passing = self.system.passing
         elif "acls" in fields:
-            raise ModelError("acls: a system under test has those of its own")
+            raise ModelError("acls: a system under test has its own ACLs")
         else:
             self.ask(fields.pop("request", ""), **fields)
 
@@ -278,14 +278,14 @@ class Session:
             self.possible.sleep(self.system.elapsed_ms())
 
     def restart(self) -> None:
-        """Has the system stop and start again."""
+        """Restarts the system."""
         self._happens({"restart": True})
         with self._needing():
             self.system.restart()
         self.possible.restart()
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> bool:
-        """Brings an id's epoch to this one, if the system can."""
+        """Raises an id's epoch to this one, if that is possible. Returns whether it was."""
         states = (self.guide, *self.possible.states)
         coordinators = (state.cluster.coordinator for state in states)
         can = all(c.can_skip_to_epoch(transactional_id, producer_epoch) for c in coordinators)
@@ -302,7 +302,7 @@ class Session:
 
 
 def replay(lines: Iterable[Line], system: System, protocol: str | None = None) -> list[Exchange]:
-    """Puts the lines of a trace, as `model.requests.read` reads them, to a system.
+    """Sends the lines of a trace (see `model.requests.read`) to a system.
 
     Returns the session's exchanges. Raises DisagreementError at the first answer that isn't
     allowed, and ModelError for a wrong line.

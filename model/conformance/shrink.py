@@ -1,9 +1,9 @@
-"""The smallest run that shows a disagreement, looked for among parts of the one that was found.
+"""Shrinks a run with a disagreement to a smallest run that shows it.
 
-A line is left out, or made simpler, and the rest is put to a new system. It counts if it shows the
-same `Difference`. The sender of a request is kept apart from the values of ids and epochs: a line
-that names an earlier answer's value names the new answer's value. If that one is left out, the line
-goes as well, or names the value of the answer before it.
+A line is removed, or made simpler, and the rest runs on a new system. The smaller run counts if it
+shows the same `Difference`. Ids and epochs from an earlier answer are replaced by those of the new
+run's answer. If that answer's line is removed, the lines that use it are removed too, or use the
+answer before it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from .session import DisagreementError, Exchange, Session, System
 
 USUAL_TIMEOUT_MS = 60_000
 TELLERS = ("InitProducerId", "EndTxn")
-"""Requests whose answers may have a producer id and epoch."""
+"""Requests whose answers can have a producer id and epoch."""
 TRIES = 3
 FEW = 6
-"""Of so few lines any two are left out together as well."""
+"""The length up to which each pair of lines is also removed together."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A line of a trace. `teller` is the step whose answer gave the producer id that it names, and
-    `further` the distance of its epoch beyond the one given there; None if it names no epoch."""
+    """A line of a trace. `teller` is the number of the step whose answer had the line's producer
+    id. `further` is the difference between the line's epoch and that answer's; None without an
+    epoch."""
 
     number: int
     line: dict[str, Any]
@@ -38,15 +39,15 @@ class Step:
 
 
 def smallest(found: DisagreementError, system: Callable[[], System]) -> DisagreementError:
-    """The smallest run that shows the same difference: `found` itself if no smaller run does, or if
-    not even the same run does so again."""
+    """The smallest run that shows the same difference. This is `found` if no smaller run shows it,
+    or if the same run doesn't show it again."""
     for smaller in shrinking(found, system):
         found = smaller
     return found
 
 
 def shows_again(found: DisagreementError, system: Callable[[], System]) -> bool:
-    """Whether the same requests show the same difference again, in one of so many `TRIES`."""
+    """Whether the same requests show the same difference in one of `TRIES` runs."""
     wanted, steps = Difference.of(found), _steps_of(found)
     again = (_again(steps, system, found.protocol) for _ in range(TRIES))
     return any(one is not None and wanted.is_shown_by(Difference.of(one)) for one in again)
@@ -55,8 +56,8 @@ def shows_again(found: DisagreementError, system: Callable[[], System]) -> bool:
 def shrinking(
     found: DisagreementError, system: Callable[[], System], *, seconds: float | None = None
 ) -> Iterator[DisagreementError]:
-    """Runs that show the same difference, each smaller than the one before. The last is the
-    smallest, unless looking for it takes longer than `seconds`."""
+    """Runs that show the same difference, each smaller than the one before. The last one is the
+    smallest, unless the search takes longer than `seconds`."""
     wanted = Difference.of(found)
     until = None if seconds is None else time.monotonic() + seconds
     steps = _steps_of(found)
@@ -83,10 +84,10 @@ def _steps_of(found: DisagreementError) -> list[Step]:
 
 
 def _steps(trace: Sequence[Exchange]) -> Iterator[Step]:
-    """The lines of a trace, each with the step that gave the ids that it names."""
+    """The lines of a trace, each with the step whose answer had its producer id."""
     told: dict[
         int, tuple[int, int]
-    ] = {}  # by producer id: the last step that gave it, and the epoch
+    ] = {}  # producer id: the last step whose answer had it, and the epoch
     for number, (line, response) in enumerate(trace):
         producer_id = line.get("producer_id", -1)
         if producer_id in told:
@@ -103,7 +104,7 @@ def _steps(trace: Sequence[Exchange]) -> Iterator[Step]:
 def _again(
     steps: Sequence[Step], system: Callable[[], System], protocol: str
 ) -> DisagreementError | None:
-    """Puts the steps to a new system: the disagreement, if there is one."""
+    """Runs the steps on a new system. Returns the disagreement, if any."""
     asked = system()
     try:
         session = Session(asked, protocol)
@@ -120,7 +121,7 @@ def _again(
                         return None
             before = len(session.trace)
             session.take(line)
-            if len(session.trace) == before:  # an id whose epoch can't be raised
+            if len(session.trace) == before:  # the id's epoch can't be raised
                 return None
             answer = session.trace[-1].response or {}
             told[step.number] = answer.get("producer_id", -1), answer.get("producer_epoch", -1)
@@ -134,7 +135,7 @@ def _again(
 
 
 def _smaller(steps: list[Step]) -> Iterator[list[Step]]:
-    """Runs that are smaller by one change each, the largest changes first."""
+    """Runs with one change each that makes them smaller, the largest changes first."""
     size = len(steps) // 2
     while size:
         for start in range(len(steps) - 1 - size, -1, -1):
@@ -157,8 +158,8 @@ def _smaller(steps: list[Step]) -> Iterator[list[Step]]:
 
 
 def _without(steps: Sequence[Step], gone: set[int]) -> Iterator[list[Step]]:
-    """The run without these steps and those that name their answers; and with these, which name
-    earlier answers. Of each the same with later sequences moved to where the batches now are comes
+    """The run without these steps and the steps that use their answers; then the run in which the
+    latter use earlier answers. For each, a variant with adjusted sequences of later batches comes
     first."""
     for left in (_dropped(steps, gone), _retold(steps, gone) if len(gone) < 3 else []):
         if left and left[-1].number == steps[-1].number:
@@ -180,7 +181,8 @@ def _dropped(steps: Sequence[Step], gone: set[int]) -> list[Step]:
 
 
 def _retold(steps: Sequence[Step], gone: set[int]) -> list[Step]:
-    """Without the steps that are gone. Others name the previous answer to the same id."""
+    """The steps without those in `gone`. Steps that used their answers use the previous answer to
+    the same id."""
     by_number = {step.number: step for step in steps}
     left: list[Step] = []
     for step in steps:
@@ -202,7 +204,7 @@ def _retold(steps: Sequence[Step], gone: set[int]) -> list[Step]:
 
 
 def _moved(steps: Sequence[Step], left: Sequence[Step]) -> list[Step]:
-    """The rest, with sequences moved to its batches."""
+    """The remaining steps, with sequences adjusted for the removed batches."""
     kept = {step.number: step for step in left}
     moved: list[Step] = []
     removed: dict[tuple[Any, ...], int] = {}
@@ -222,7 +224,7 @@ def _moved(steps: Sequence[Step], left: Sequence[Step]) -> list[Step]:
 
 
 def _simpler(line: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The line with a simpler value."""
+    """Variants of the line, each with a simpler value."""
     if line.get("transaction_timeout_ms", USUAL_TIMEOUT_MS) != USUAL_TIMEOUT_MS:
         yield line | {"transaction_timeout_ms": USUAL_TIMEOUT_MS}
     if line.get("count", 1) > 1:

@@ -1,4 +1,4 @@
-"""Requests of simulated clients: with their knowledge, right or wrong."""
+"""Right and wrong requests of simulated clients."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ..requests import LARGEST_EPOCH, Answer
 
 LARGEST_SEQUENCE = 2**31 - 1
 UNKNOWN_ID = 2**62
-"""A producer id that no system has given out."""
+"""A producer id that no system gives out."""
 
 
 @dataclass
 class Client:
-    """An instance of a producer: its producer id and epoch, and the batches that it has sent by
-    partition, as base sequences and counts."""
+    """An instance of a producer: its producer id and epoch, and its sent batches by partition, as
+    base sequences and counts."""
 
     transactional_id: str | None
     producer_id: int
@@ -29,7 +29,7 @@ class Client:
         return (base + count) % (LARGEST_SEQUENCE + 1)
 
     def learn(self, answer: Answer | None) -> None:
-        """Takes a new producer id or epoch from an answer, and restarts its sequences."""
+        """Takes a new producer id or epoch from an answer. Sequences then start again."""
         if answer is None or answer["error"] != "NONE" or answer.get("producer_epoch", -1) < 0:
             return
         told = (answer["producer_id"], answer["producer_epoch"])
@@ -39,7 +39,7 @@ class Client:
 
 
 def identity(who: str, client: Client, others: list[Client]) -> dict[str, int]:
-    """The producer id and epoch that one of WHO stands for."""
+    """The producer id and epoch for a value of WHO."""
     producer_id, epoch = client.producer_id, client.producer_epoch
     match who:
         case "STALE_EPOCH":
@@ -59,7 +59,7 @@ def identity(who: str, client: Client, others: list[Client]) -> dict[str, int]:
 
 
 def batch(sequence: str, count: int, client: Client, partition: str) -> dict[str, int]:
-    """The base sequence and count that one of SEQUENCES stands for."""
+    """The base sequence and count for a value of SEQUENCES."""
     following = client.next_sequence(partition)
     base = following
     match sequence:

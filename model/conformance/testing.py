@@ -8,10 +8,11 @@
 
     TestMyBroker = MyBrokerConforms.TestCase
 
-It plays the clients: instances of a few transactional ids, old ones among them, and idempotent
-producers. Most of their requests are right; the rest is late, repeated, out of order, of another
-producer, or at the end of a range. The smallest run that shows a disagreement is printed and saved.
-`model.conformance.shrink` finds it: it knows requests, and needs far fewer of them than Hypothesis.
+It simulates clients: old and new instances of a few transactional ids, and idempotent producers.
+Most requests are right. The others are late, repeated, out of order, of another producer, or at the
+end of a range. The smallest run that shows a disagreement is printed and saved.
+`model.conformance.shrink` finds it with far fewer requests than Hypothesis, because it knows the
+requests.
 """
 
 from __future__ import annotations
@@ -50,46 +51,45 @@ TRANSACTIONAL = ("AddPartitionsToTxn", "EndTxn")
 
 
 # Strategies -------------------------------------------------------------------------------------
-# The first of each is what is right: shrinking goes there.
+# The first value of each strategy is the right one: shrinking prefers it.
 
 
 def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
-    """The usual value twice as often as all others together."""
+    """A strategy that draws the usual value twice as often as all others together."""
     return st.sampled_from([usual] * 2 * len(others) + list(others))
 
 
 WHO = mostly("OWN", "STALE_EPOCH", "NEXT_EPOCH", "LARGEST_EPOCH", "OTHER_ID", "UNKNOWN_ID")
-"""The producer id and epoch of a request, beside the client's own."""
+"""The producer id and epoch of a request: the client's own, or wrong ones."""
 
 SEQUENCES = mostly("NEXT", "GAP", "OVERLAP", "ZERO", "LARGEST")
-"""A batch's base sequence: the next; one that leaves a gap or overlaps; the first; one of the
-last."""
+"""A batch's base sequence: the next one; one with a gap or an overlap; 0; one near the largest."""
 
 REPEATED = st.sampled_from((1, 5, 6))
-"""Which batch comes again, counted from the last one: a leader remembers five."""
+"""The batch that is repeated, counted from the last one. A leader remembers five batches."""
 
 TIMEOUTS_MS = mostly(60_000, 1_000, 0, 900_001)
-"""A transaction's timeout: the client's default, a short one, and two that are out of range."""
+"""The timeout of a transaction in ms: the client's default, a short one, and two out of range."""
 
 SLEEPS_MS = st.sampled_from((100, 1_001, 60_001))
-"""Shorter than each timeout, and longer than one or the other."""
+"""Times in ms: shorter than each timeout, longer than the short one, longer than the default."""
 
 EPOCHS = st.sampled_from((LARGEST_EPOCH - 3, LARGEST_EPOCH - 2, LARGEST_EPOCH - 1))
-"""The end of an id's epochs."""
+"""The last epochs of an id."""
 
 LOST = mostly(False, True)
-"""Whether a client loses an answer, and asks the same again."""
+"""Whether a client loses an answer, and sends the same request again."""
 
 NUMBERS = st.integers(0, 5)
-"""Which of the transactional ids, partitions or clients, the newest client first: those behind it
-are zombies, or have another id."""
+"""The index of a transactional id, partition or client. Client 0 is the newest; the others are
+zombies, or have another id."""
 
 
 # The machine ------------------------------------------------------------------------------------
 
 
 class _TestCase:
-    """The test of a state machine for unittest and pytest, one for each class."""
+    """The test of a state machine for unittest and pytest, separate for each class."""
 
     def __get__(self, instance: object, owner: type[Conformance]) -> type[unittest.TestCase]:
         return _test_case(owner)
@@ -110,9 +110,9 @@ def _test_case(of: type[Conformance]) -> type[unittest.TestCase]:
 
 
 def search(of: type[Conformance], settings: Settings) -> None:
-    """Looks for a disagreement as these settings of Hypothesis say, but for its shrinking. Raises
-    the smallest DisagreementError, which is saved first where the class says so; AssertionError
-    where no answer could be compared."""
+    """Searches for a disagreement with these settings of Hypothesis, without its shrinking. Raises
+    the smallest DisagreementError, after saving it if the class has `saves_to`. Raises
+    AssertionError if no answer could be compared."""
     __tracebackhide__ = True
     of.compared = 0
     phases = [one for one in settings.phases if one not in (Phase.shrink, Phase.explain)]
@@ -136,21 +136,21 @@ def search(of: type[Conformance], settings: Settings) -> None:
         return
     if of.saves_to is not None:
         write_whole(Path(of.saves_to), told.lines())
-    # a new one, as Hypothesis has put notes of its own to the one that it met
+    # a new exception, as Hypothesis has added its own notes to the old one
     raise DisagreementError(
         told.trace, told.allowed, told.protocol, told.reasons, is_beside=told.is_beside
     )
 
 
 class Conformance(RuleBasedStateMachine):
-    """Generated requests to a system, and its answers beside the allowed ones.
+    """Sends generated requests to a system, and compares its answers with the allowed ones.
 
-    A subclass names its `system`, and may set the release (`protocol`, the newest if None), the
-    transactional ids and partitions, where the smallest disagreement is saved (`saves_to`), and
-    `idempotent_only` for a system without transactions: nobody has a transactional id then. At the
-    `level` "well-behaved" clients keep to the protocol, and nothing is wrong with a request. The
-    attribute `settings` of its `TestCase` says how many examples are tried; `compared` counts the
-    answers that were compared in them, without which the test fails.
+    A subclass sets `system`. It may set the release (`protocol`; None: the newest), the
+    transactional ids and partitions, the file for the smallest disagreement (`saves_to`), and
+    `idempotent_only` for a system without transactions: then no client has a transactional id. At
+    the `level` "well-behaved" clients follow the protocol, and no request is wrong. The attribute
+    `settings` of its `TestCase` has the number of examples. `compared` counts the compared answers;
+    the test fails if it is 0.
     """
 
     system: ClassVar[type[System]]
@@ -172,11 +172,11 @@ class Conformance(RuleBasedStateMachine):
         self.knows_expected = KAFKA.holds(expected_epoch, features)
 
     def teardown(self) -> None:
-        """The system is needed no longer."""
+        """Closes the system."""
         self.session.system.close()
 
     def takes(self, request: str) -> bool:
-        """Whether the system knows this request, and clients of any kind send it."""
+        """Whether the system knows this request, and clients may send wrong requests."""
         return self.level == "any" and self.knows(request)
 
     def knows(self, request: str) -> bool:
@@ -190,15 +190,16 @@ class Conformance(RuleBasedStateMachine):
         return not self.idempotent_only
 
     def has_clients(self) -> bool:
-        """Whether anybody is there."""
+        """Whether there are clients."""
         return bool(self.clients or self.honest)
 
     def is_well_behaved(self) -> bool:
-        """Whether all clients keep to the protocol."""
+        """Whether all clients follow the protocol."""
         return self.level == "well-behaved"
 
     def ask(self, request: str, lost: bool = False, /, **fields: Any) -> Answer | None:
-        """Asks, twice if the first answer gets lost on its way. Raises DisagreementError."""
+        """Sends a request; sends it again if the first answer is `lost`. Raises
+        DisagreementError."""
         before = self.session.compared
         if lost:
             self.session.ask(request, **fields)
@@ -215,7 +216,7 @@ class Conformance(RuleBasedStateMachine):
     @precondition(lambda self: self.takes("InitProducerId"))
     @rule(transactional_id=NUMBERS, transaction_timeout_ms=TIMEOUTS_MS)
     def new_client(self, transactional_id: int, transaction_timeout_ms: int) -> None:
-        """A client starts; one that had the same transactional id is a zombie from now on."""
+        """A client starts. An earlier client of the same transactional id becomes a zombie."""
         ids = (None,) if self.idempotent_only else (*self.transactional_ids, None)
         name = ids[transactional_id % len(ids)]
         timeout = {"transaction_timeout_ms": transaction_timeout_ms}
@@ -246,7 +247,7 @@ class Conformance(RuleBasedStateMachine):
     @precondition(has_clients)
     @rule(client=NUMBERS, who=WHO, several=st.booleans())
     def add_partitions(self, client: int, who: str, several: bool) -> None:
-        """A client adds a partition to its transaction, or all."""
+        """A client adds one partition or all partitions to its transaction."""
         asker = self.client(client)
         if asker.transactional_id is not None:
             wanted = self.partitions if several else self.partitions[:1]
@@ -270,8 +271,8 @@ class Conformance(RuleBasedStateMachine):
         self, client: int, partition: int, who: str, sequence: str, count: int, adds: bool,
         plain: bool, lost: bool,
     ) -> None:  # fmt: skip
-        """A client sends a batch, having added the partition and without its transactional id where
-        these say so. Requests for the end of the range are sent as well."""
+        """A client sends a batch. `adds`: it adds the partition before. `plain`: the batch has no
+        transactional id. After the largest sequence it sends another batch."""
         sender = self.client(client)
         to = self.partitions[partition % len(self.partitions)]
         if adds:
@@ -285,7 +286,8 @@ class Conformance(RuleBasedStateMachine):
     @precondition(has_clients)
     @rule(client=NUMBERS, partition=NUMBERS, back=REPEATED)
     def repeat(self, client: int, partition: int, back: int) -> None:
-        """A client sends one of its last batches again. Those that it lacks are sent as well."""
+        """A client repeats one of its last batches. If it has too few batches, it first sends
+        more."""
         sender = self.client(client)
         to = self.partitions[partition % len(self.partitions)]
         self._begin(sender, to)
@@ -296,7 +298,7 @@ class Conformance(RuleBasedStateMachine):
             self._send(sender, to, "OWN", {"base_sequence": base, "count": count})
 
     def _begin(self, sender: Client, to: str) -> None:
-        """Adds a partition to the client's transaction, where it has any."""
+        """Adds a partition to the client's transaction, if the client is transactional."""
         if sender.transactional_id is not None and self.takes("AddPartitionsToTxn"):
             self._add(sender, [to])
 
@@ -317,7 +319,7 @@ class Conformance(RuleBasedStateMachine):
     @precondition(has_clients)
     @rule(client=NUMBERS, who=WHO, result=st.sampled_from(("COMMIT", "ABORT")), lost=LOST)
     def end(self, client: int, who: str, result: str, lost: bool) -> None:
-        """A client commits or aborts."""
+        """A client commits or aborts its transaction."""
         asker = self.client(client)
         if asker.transactional_id is not None:
             answer = self.ask(
@@ -333,7 +335,7 @@ class Conformance(RuleBasedStateMachine):
     @precondition(is_well_behaved)
     @rule(transactional_id=NUMBERS, transaction_timeout_ms=st.sampled_from((60_000, 1_000)))
     def new_honest_client(self, transactional_id: int, transaction_timeout_ms: int) -> None:
-        """A client starts that keeps to the protocol; one with the same id before it is a
+        """A client that follows the protocol starts. An earlier client of the same id becomes a
         zombie."""
         ids = (None,) if self.idempotent_only else (*self.transactional_ids, None)
         made = Honest.new(
@@ -349,8 +351,8 @@ class Conformance(RuleBasedStateMachine):
     @precondition(lambda self: any(not client.is_over for client in self.honest))
     @rule(client=NUMBERS, which=NUMBERS, count=st.integers(1, 3), lost=LOST)
     def keep_on(self, client: int, which: int, count: int, lost: bool) -> None:
-        """A client that keeps to the protocol sends one of the requests that it may send next, or
-        its last one once more. Its answer may be lost: then it sends the same again."""
+        """A client that follows the protocol sends a possible next request, or repeats its last
+        one. If the answer is lost, it sends the same request again."""
         able = [one for one in self.honest if not one.is_over]
         sender = able[-1 - client % len(able)]
         every = sender.next(self.partitions, None, count)
@@ -381,7 +383,7 @@ class Conformance(RuleBasedStateMachine):
     @precondition(has_clients)
     @rule()
     def restart(self) -> None:
-        """The system stops and starts again."""
+        """Restarts the system."""
         self.session.restart()
 
     @precondition(lambda self: self.level == "any" and self.system.can("skip_to_epoch"))
@@ -389,6 +391,6 @@ class Conformance(RuleBasedStateMachine):
     @precondition(has_clients)
     @rule(transactional_id=NUMBERS, producer_epoch=EPOCHS)
     def skip_to_epoch(self, transactional_id: int, producer_epoch: int) -> None:
-        """An id's epochs come near their end."""
+        """Raises an id's epoch to one of its last epochs."""
         name = self.transactional_ids[transactional_id % len(self.transactional_ids)]
         self.session.skip_to_epoch(name, producer_epoch)

@@ -1,9 +1,8 @@
-"""A transaction coordinator to send requests to.
+"""A transaction coordinator that takes requests.
 
-The rows are those of `spec.coordinator`. The broker's own part is kept here, and in the managers:
-the entries by their transactional ids, the queues of markers by leader, and the order of steps (a
-fence goes on to an abort; a record that was appended takes effect; an end that was decided sends
-its markers).
+The rows are those of `spec.coordinator`. This module and the managers have the rest of the broker:
+the entries by transactional id, the queues of markers by leader, and the order of steps (an abort
+follows a fence; an appended record takes effect; a decided end sends its markers).
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from .transaction_state_manager import PENDING
 
 _NOTHING: Mapping[str, Any] = {}
 _IN_LOG = ("append", "completion")
-"""If a thread is held here, the record that it has appended is in the log."""
+"""The places where a held thread has already appended its record to the log."""
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """The answer to InitProducerId and EndTxn; both are -1 where there is none."""
+    """The answer to InitProducerId and EndTxn; -1: no producer id, no epoch."""
 
     error: str
     producer_id: int = NO_PRODUCER_ID
@@ -44,7 +43,8 @@ class IllegalArgumentError(ModelError):
 
 
 class Held(NamedTuple):
-    """A thread that is held in a request about an id, with the values that it needs to go on."""
+    """A thread that is held in a request about a transactional id, with the values that it
+    continues with."""
 
     transactional_id: str
     token: int
@@ -57,8 +57,8 @@ class ThreadHeldError(Exception):
 
 
 def each_once(partitions: Any) -> frozenset[Any]:
-    """Partitions that somebody gave. Raises WrongTypeError for one alone, which a string would
-    be."""
+    """A set of the given partitions. Raises WrongTypeError if they are no collection, or a
+    string."""
     if isinstance(partitions, str) or not isinstance(partitions, Iterable):
         raise refusal("partitions", "a collection of partitions", partitions, of_type=False)
     return frozenset(cast("Iterable[Any]", partitions))
@@ -67,24 +67,24 @@ def each_once(partitions: Any) -> frozenset[Any]:
 class TransactionCoordinator(TransactionMarkerChannelManager):
     """A broker that coordinates transactional ids.
 
-    `protocol` is the release, `transaction_version` the finalized feature level, `now_ms` the time,
-    which only the caller moves. `producer_ids` hands out producer ids; None is for now there is
-    none. `leader_of` says which broker leads a partition: None where there is no such partition,
-    `UNAVAILABLE` where the leader isn't known. `state_partition_of` is Kafka's rule over 50
-    partitions. With `holds_completions` the completion of an end that needs no marker is `PENDING`.
-    A new coordinator owns nothing: see `elect`.
+    `protocol` is the release, `transaction_version` the finalized feature level. `now_ms` is the
+    time, which only the caller changes. `producer_ids` returns a new producer id; None: there is
+    none at present. `leader_of` returns the broker that leads a partition; None: the partition
+    doesn't exist, `UNAVAILABLE`: the leader isn't known. `state_partition_of` is Kafka's rule for
+    50 partitions by default. With `holds_completions` the completion of an end that needs no marker
+    is `PENDING`. A new coordinator owns nothing: see `elect`.
 
     Requests are methods; each takes `append`, the transaction log's answer to its record: NONE, an
     error, or `PENDING` (see `acknowledge`). `appends` counts the records of requests that were
     tried; `records` lists all records since it was cleared, where `keeps_records` is set.
 
-    Where `log_refuses`, no record of a request is taken, as it is too large; where it `lacks_ids`,
-    its manager has no producer id to give out.
+    If `log_refuses`, the log refuses each request's record as too large. If the coordinator
+    `lacks_ids`, it gets no new producer id.
 
-    `holds` names the place at which the thread of the next request stops, if it comes there:
-    between a "fence" and its end; in an "append", whose record is in the log; after a "decision",
-    before its completion begins. The request then raises ThreadHeldError, and `release` goes on
-    with it. At "completion" the record that the end is complete is held, and not the answer.
+    `holds` is the place at which the thread of the next request stops, if it gets there: "fence"
+    (between the two halves of a fence), "append" (the record is in the log), "decision" (before the
+    completion begins). The request then raises ThreadHeldError, and `release` continues it. At
+    "completion" only the record of the completion is held, not the answer.
     """
 
     def __init__(
@@ -127,12 +127,12 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
     # Elections --------------------------------------------------------------------------------
 
     def resign(self, state_partition: int, coordinator_epoch: int | None = None) -> None:
-        """It leads this partition no longer; it depends on the epochs whether a load ends."""
+        """Makes the coordinator resign from this partition, if the epoch is new enough."""
         self._hears(state_partition, coordinator_epoch, leads=False)
         self._forget(state_partition)
 
     def _forget(self, state_partition: int) -> None:
-        """The entries and the markers of a partition are gone."""
+        """Removes the entries and the markers of a partition."""
         for name in list(self.entries):
             if self.state_partition_of(name) == state_partition:
                 del self.entries[name]
@@ -154,11 +154,11 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         coordinator_epoch: int,
         records: Iterable[tuple[str, TransactionMetadata | None]],
     ) -> list[str]:
-        """A load under this epoch has read the log's records, a tombstone being None. Where it is
-        still awaited, the coordinator answers from now on and goes on with the ends that were
-        decided: the ids of these.
+        """Ends a load under this epoch with the log's records; None is a tombstone. If the load is
+        still current, the coordinator answers from now on, and continues the ends that were
+        decided. Returns the ids of these.
 
-        Raises NotNowError where no load was begun under the epoch.
+        Raises NotNowError if no load began under the epoch.
         """
         if not self._load_ends(state_partition, coordinator_epoch):
             return []
@@ -183,9 +183,9 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         return taken
 
     def restart(self) -> None:
-        """It stops and starts again: each partition with ids in it is read from the log, under a
-        new epoch, and the ends that were decided go on. Whoever waited for an append is left
-        without an answer; a record whose append was held is in the log."""
+        """Restarts the coordinator: it loads each partition with ids under a new epoch, and
+        continues the ends that were decided. Requests that waited for an append get no answer. A
+        record whose append was held is in the log."""
         in_log = {self.held[at].transactional_id for at in _IN_LOG if at in self.held}
         self.holds, self.held = None, {}
         for partition in {self.state_partition_of(name) for name in self.entries}:
@@ -204,7 +204,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         self, place: str, name: str, token: int, off: tuple[str, ...] | None,
         own: Mapping[str, Any] = _NOTHING,
     ) -> bool:  # fmt: skip
-        """Whether a thread is held here, which is noted."""
+        """Whether the thread is held at this place. If it is, stores it in `held`."""
         if self.holds != place:
             return False
         self.holds = None
@@ -212,7 +212,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         return True
 
     def is_held(self, transactional_id: str) -> bool:
-        """Whether the thread is held that has appended the id's pending record."""
+        """Whether the thread that appended the id's pending record is held."""
         waiting = (self.held[at].transactional_id for at in _IN_LOG if at in self.held)
         return transactional_id in waiting
 
@@ -220,8 +220,8 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         return PENDING if self.is_held(transactional_id) else super()._completion(transactional_id)
 
     def release(self, place: str) -> list[Any]:
-        """The thread that is held there goes on: the message to the client that waits for its
-        answer. Raises NotNowError where none is."""
+        """Continues the thread that is held at this place. Returns the answers to its client.
+        Raises NotNowError if no thread is held there."""
         if place not in self.held:
             raise NotNowError(f"no thread is held at {place}")
         held = self.held.pop(place)
@@ -250,11 +250,11 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         before_abort: Callable[[], None] | None = None, enable_2pc: bool = False,
         keep_prepared_txn: bool = False, api_version: int | None = None,
     ) -> ProducerIdAndEpoch | None:  # fmt: skip
-        """InitProducerId; None where its record is still to be acknowledged.
+        """InitProducerId; None: the log hasn't acknowledged its record yet.
 
-        `expected` is the producer id and epoch that the producer holds. `before_abort` is called
-        between the choice of a fencing epoch and the abort under it. `api_version` is that of the
-        request (none: its client is of the broker's release), here and of the other requests.
+        `expected` is the producer id and epoch in the request. `before_abort` is called between the
+        choice of a fencing epoch and the abort with it. `api_version` is the request's version,
+        here and in the other methods (default: the newest of the broker's release).
         """
         older = api_versions.without("InitProducerId", api_version)
         answer = self.lookup(
@@ -311,8 +311,8 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         self, transactional_id: str | None, producer_id: int, producer_epoch: int,
         partitions: Iterable[Any], *, api_version: int | None = None, append: str = "NONE",
     ) -> str | None:  # fmt: skip
-        """AddPartitionsToTxn, from a client or (from version 4 of the API on) from a leader: an
-        error, or None where its record is still to be acknowledged."""
+        """AddPartitionsToTxn, from a client or (from version 4 on) from a leader. Returns the
+        error; None: the log hasn't acknowledged its record yet."""
         answer = self.lookup("OTHER", transactional_id)
         if answer.step == "ANSWER":
             return answer.error
@@ -338,7 +338,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         producer_epoch: int,
         partitions: Iterable[Any],
     ) -> dict[Any, str]:
-        """AddPartitionsToTxn that only verifies: an error for each partition."""
+        """AddPartitionsToTxn that only verifies; returns an error for each partition."""
         wanted = sorted(each_once(partitions), key=str)
         answer = self.lookup("OTHER", transactional_id)
         if answer.step == "ANSWER":
@@ -366,7 +366,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, result: str,
         *, api_version: int | None = None, append: str = "NONE",
     ) -> ProducerIdAndEpoch | None:  # fmt: skip
-        """EndTxn with result COMMIT or ABORT; None where its record is still to be acknowledged."""
+        """EndTxn with result COMMIT or ABORT; None: the log hasn't acknowledged its record yet."""
         answer = self.lookup("OTHER", transactional_id)
         if answer.step == "ANSWER":
             return ProducerIdAndEpoch(answer.error)
@@ -388,8 +388,8 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         return _first(sent, token)
 
     def describe(self, transactional_id: str | None) -> tuple[str, TransactionMetadata | None]:
-        """DescribeTransactions: an error and the entry. Raises IllegalArgumentError without an
-        id."""
+        """DescribeTransactions; returns the error and the entry. Raises IllegalArgumentError
+        without an id."""
         answer = self.lookup("DESCRIBE", transactional_id)
         if answer.step == "ILLEGAL_ARGUMENT":
             raise IllegalArgumentError("a transactional id is needed", "transactional_id")
@@ -399,12 +399,12 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         return "NONE", self.metadata(transactional_id)
 
     def abort_timed_out(self, *, append: str = "NONE") -> list[str]:
-        """Aborts every transaction that is older than its timeout; their ids."""
+        """Aborts every transaction that is older than its timeout. Returns their ids."""
         return [name for name in list(self.entries) if self._aborts(name, self.now_ms, append)]
 
     def time_out(self, transactional_id: str, *, append: str = "NONE") -> bool:
-        """Aborts the id's transaction as if it were older than its timeout; whether there was one
-        to abort."""
+        """Aborts the id's transaction as if it were older than its timeout. Returns whether there
+        was a transaction to abort."""
         entry = self.entries.get(transactional_id)
         if entry is None:
             return False
@@ -421,7 +421,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
     # What follows from a transition -------------------------------------------------------------
 
     def acknowledge(self, transactional_id: str, error: str = "NONE") -> list[Any]:
-        """The log's answer to a record that was `PENDING`; the answers that go out now."""
+        """Takes the log's answer to a `PENDING` record. Returns the answers to clients."""
         entry = self._at_now(self.entries[transactional_id])
         return self._go_on(transactional_id, entry, error, is_tried=True)
 
@@ -448,7 +448,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
     def _end_fence(
         self, name: str, entry: Machine, append: str, off: tuple[str, ...], token: int = -1
     ) -> list[Any]:
-        """The second half of a fence; the messages that were sent."""
+        """Does the second half of a fence. Returns the sent messages."""
         self._offer_id(entry, "continue the fence", {}, off)
         before = entry["pending"]
         sent = list(entry.handle("continue the fence", switch_off=off).sent)
@@ -461,8 +461,8 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         self, name: str, entry: Machine, append: str, off: tuple[str, ...] | None = None, *,
         is_tried: bool = False, token: int = -1,
     ) -> list[Any]:  # fmt: skip
-        """Takes a transition as far as it goes, for the request of this token; the messages that
-        were sent."""
+        """Continues a transition as far as possible, for the request with this token. Returns the
+        sent messages."""
         sent: list[Any] = []
         if append == "NONE" and self.log_refuses and not is_tried:
             append = self.append_error("MESSAGE_TOO_LARGE")

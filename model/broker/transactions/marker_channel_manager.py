@@ -1,5 +1,4 @@
-"""The markers that end transactions: which wait for which broker, and the effects of their
-answers."""
+"""The markers that end transactions: their queues by broker, and the effects of their answers."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ class Marker:
     coordinator_epoch: int
     result: str
     partitions: frozenset[Any]
-    completion: int  # which completion it belongs to
-    transaction_version: int  # that of the transaction: a leader's checks hang on it (KIP-1228)
+    completion: int  # the completion that it belongs to
+    transaction_version: int  # the transaction's; a leader's checks depend on it (KIP-1228)
 
 
 @dataclass
@@ -41,23 +40,23 @@ class _Markers:
     retries: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
 
     def copy(self) -> _Markers:
-        """The same in collections of its own; nobody changes a marker."""
+        """A copy with collections of its own. It shares the markers, which nobody changes."""
         queued = {broker: list(markers) for broker, markers in self.queued.items()}
         return _Markers(queued, list(self.unknown), dict(self.completions), list(self.retries))
 
 
 UNAVAILABLE = "UNAVAILABLE"
-"""In place of a leader: there is one, and it isn't known right now."""
+"""Stands for a leader that exists but isn't known at present."""
 
 Leaders = Callable[[Any], Any]
 
 
 class TransactionMarkerChannelManager(TransactionStateManager):
-    """The markers of the transactions whose end is decided, by the broker that they go to.
+    """The markers of transactions whose end is decided, by destination broker.
 
-    `leader_of` says which broker leads a partition: None where there is no such partition,
-    `UNAVAILABLE` where the leader isn't known. With `holds_completions` the completion of an end
-    that needs no marker is `PENDING`.
+    `leader_of` returns the broker that leads a partition; None: the partition doesn't exist,
+    `UNAVAILABLE`: the leader isn't known. With `holds_completions` the completion of an end that
+    needs no marker is `PENDING`.
     """
 
     def __init__(
@@ -71,7 +70,8 @@ class TransactionMarkerChannelManager(TransactionStateManager):
         self.completion_coordinator_epoch: int | None = None
 
     def send_markers(self, transactional_id: str, coordinator_epoch: int) -> frozenset[Any]:
-        """Queues the markers of a transaction whose end is decided; the partitions that wait."""
+        """Queues the markers of a transaction whose end is decided. Returns the partitions that
+        wait for a marker."""
         entry = self._at_now(self.entries[transactional_id])
         if entry["pending"] is None:
             entry.handle("begin completion")
@@ -83,7 +83,7 @@ class TransactionMarkerChannelManager(TransactionStateManager):
         return self.waiting_partitions(transactional_id)
 
     def _completion(self, transactional_id: str) -> str:
-        """The log's answer to the id's completion, if it needs no marker."""
+        """The log's answer to the record of a completion that needs no marker."""
         del transactional_id
         return PENDING if self.holds_completions else "NONE"
 
@@ -165,8 +165,8 @@ class TransactionMarkerChannelManager(TransactionStateManager):
             raise IllegalStateError(f"{append} for the completion of {name}")
 
     def drain_markers(self, *, append: str = "NONE") -> dict[Any, list[Marker]]:
-        """The markers that are due now, by broker. Completions that couldn't be appended are tried
-        again first."""
+        """The markers that can be sent now, by broker. Completions whose append failed are retried
+        first."""
         retries, self._markers.retries = self._markers.retries, []
         for name, coordinator_epoch in retries:
             self._complete(name, coordinator_epoch, append)
@@ -179,11 +179,11 @@ class TransactionMarkerChannelManager(TransactionStateManager):
     def markers_answered(
         self, marker: Marker, errors: Mapping[Any, str] | None, *, append: str = "NONE"
     ) -> tuple[str, frozenset[Any]]:
-        """A broker's answer to a marker, an error for each partition: COMPLETION_WRITTEN (nothing
-        is left), WAITING, RETRY or CANCELLED, and the partitions that are tried again.
+        """Takes a broker's answer to a marker, an error for each partition. Returns the outcome
+        (COMPLETION_WRITTEN if no partition is left, WAITING, RETRY or CANCELLED) and the partitions
+        that are retried.
 
-        Raises IllegalStateError for errors that can't be, and where the answer lacks the producer
-        id.
+        Raises IllegalStateError for impossible errors, and if the answer lacks the producer id.
         """
         if errors is None:
             raise IllegalStateError(f"no answer for producer id {marker.producer_id}")
@@ -206,7 +206,7 @@ class TransactionMarkerChannelManager(TransactionStateManager):
         return ("COMPLETION_WRITTEN" if done else "WAITING"), frozenset()
 
     def marker_lost(self, marker: Marker) -> str:
-        """The connection broke before the answer: RETRY or CANCELLED."""
+        """Notes that the connection broke before the answer. Returns RETRY or CANCELLED."""
         if self.owner_epoch(marker.transactional_id) != marker.coordinator_epoch:
             self._cancel(marker)
             return "CANCELLED"
@@ -214,7 +214,7 @@ class TransactionMarkerChannelManager(TransactionStateManager):
         return "RETRY"
 
     def remove_markers(self, state_partition: int) -> None:
-        """Markers of ids in this partition are no longer sent."""
+        """Removes the markers of transactional ids in this partition of the log."""
         for queue in (self._markers.unknown, *self._markers.queued.values()):
             for marker in list(queue):
                 if self.state_partition_of(marker.transactional_id) == state_partition:
@@ -227,6 +227,6 @@ class TransactionMarkerChannelManager(TransactionStateManager):
         return frozenset(self._markers.completions)
 
     def queued_markers(self) -> dict[Any, int]:
-        """The number of entries that wait for each broker; None stands for unknown leaders."""
+        """The number of queued markers for each broker; None stands for unknown leaders."""
         counts = {broker: len(markers) for broker, markers in self._markers.queued.items()}
         return {None: len(self._markers.unknown), **counts}

@@ -1,4 +1,4 @@
-"""Where a transactional id lies in the transaction log, and tombstones appended together."""
+"""The partition of a transactional id in the transaction log, and batches of tombstones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TombstoneBatch:
 
 
 def add_tombstone(batches: list[TombstoneBatch], partition: int, name: str, max_bytes: int) -> None:
-    """Adds to the partition's last batch where there is room, else to a new one.
+    """Adds a tombstone to the partition's last batch if there is room, else to a new batch.
 
     MemoryRecordsBuilder.hasRoomFor
     """

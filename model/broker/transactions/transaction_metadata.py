@@ -1,4 +1,4 @@
-"""An entry of the transaction log under Kafka's names, and the record that a transition appends."""
+"""An entry of the transaction log with Kafka's names, and the record that a transition appends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
 
 
 class TransactionMetadata(NamedTuple):
-    """An entry, or a record of it, under Kafka's names; -1 for absent values."""
+    """A transactional id's entry or log record, with Kafka's names; -1 for absent values."""
 
     transactional_id: str
     producer_id: int
@@ -37,7 +37,7 @@ def _or_none(producer_id: int) -> int | None:
 
 
 def state_member(state: str) -> str:
-    """EMPTY for Empty, PREPARE_COMMIT for PrepareCommit."""
+    """The model's name of a state: EMPTY for Empty, PREPARE_COMMIT for PrepareCommit."""
     return "".join(f"_{c}" if c.isupper() else c for c in state).lstrip("_").upper()
 
 
@@ -50,7 +50,7 @@ STATE_NAMES = {_camel(name): number for name, number in transaction.TransactionS
 
 
 def entry_of(metadata: TransactionMetadata, blank: Machine) -> Machine:
-    """A machine in the state of `metadata`, made from one in any state."""
+    """A machine in the state of `metadata`: a copy of `blank` with other values."""
     entry = blank.copy()
     entry.put(
         producer_id=max(metadata.producer_id, 0),
@@ -83,7 +83,7 @@ def entry_of(metadata: TransactionMetadata, blank: Machine) -> Machine:
 
 
 def metadata_of(name: str, entry: Machine) -> TransactionMetadata:
-    """An entry under Kafka's names."""
+    """The machine's state with Kafka's names."""
     state = entry.state
     previous, following = state["previous_id"], state["next_id"]
     return TransactionMetadata(

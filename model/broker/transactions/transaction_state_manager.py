@@ -1,4 +1,4 @@
-"""The transactional ids that a broker coordinates: which it owns, and their entries.
+"""The transactional ids that a broker coordinates, and their entries.
 
 The rows are those of `spec.coordinator`.
 """
@@ -31,7 +31,7 @@ from .transaction_metadata import (
 )
 
 PENDING = "PENDING"
-"""In place of an error: an append that is neither acknowledged nor refused for now."""
+"""Stands for an append that is neither acknowledged nor refused yet."""
 ERRORS = frozenset(Errors.names)
 
 is_idle = transaction.is_settled & ~transaction.pending.is_set
@@ -46,14 +46,14 @@ _MOST_SAID = 1_000
 class TransactionStateManager:
     """The entries of a broker's transactional ids, and the partitions of the log that it owns.
 
-    `protocol` is the release, `transaction_version` the finalized feature level, `now_ms` the time;
-    `state_partition_of` says where an id lies in the log. The rest are settings.
+    `protocol` is the release, `transaction_version` the finalized feature level, `now_ms` the time.
+    `state_partition_of` returns the log partition of an id. The other parameters are settings.
     """
 
     tables: ClassVar = tables.DRIVEN
-    """What an entry does."""
+    """The tables of an entry."""
     features: ClassVar[tuple[str, ...]] = ()
-    """The features that are added to those of its release."""
+    """The features that the entry has in addition to those of its release."""
 
     def __init__(
         self, *, protocol: str | None, transaction_version: int | None, now_ms: int,
@@ -83,12 +83,12 @@ class TransactionStateManager:
         self.keeps_records = False
         self.records: list[TransactionMetadata] = []
         self._epochs: dict[int, int] = {}
-        self._said: dict[tuple[Any, ...], Any] = {}  # what was looked up since the last election
+        self._said: dict[tuple[Any, ...], Any] = {}  # the lookups since the last election
         self._tokens = count()
 
     def update_features(self, *, transaction_version: int) -> None:
-        """The broker hears of the finalized transaction.version, from 0 to 2: of its own ends it
-        is that of each. Raises ModelError for another one.
+        """Sets the finalized transaction.version, from 0 to 2. Aborts that the coordinator decides
+        itself have this version. Raises ModelError for other values.
 
         TransactionStateManager.transactionVersionLevel
         """
@@ -97,8 +97,8 @@ class TransactionStateManager:
     def elect(
         self, state_partition: int, coordinator_epoch: int, *, is_loading: bool = False
     ) -> None:
-        """It leads this partition of the transaction log from now on; where it `is_loading`, it
-        reads the log first, until `end_load`."""
+        """Makes the broker the leader of this partition of the transaction log. If `is_loading`, it
+        loads the partition until `end_load`."""
         self._hears(state_partition, coordinator_epoch, leads=True, is_loading=is_loading)
 
     def _hears(
@@ -120,11 +120,11 @@ class TransactionStateManager:
             self._epochs[state_partition] = home.coordinator_epoch
 
     def owner_epoch(self, transactional_id: str) -> int | None:
-        """The epoch in which it coordinates this id; None where it doesn't."""
+        """The epoch with which the broker coordinates this id; None if it doesn't."""
         return self._epochs.get(self.state_partition_of(transactional_id))
 
     def is_loading(self) -> bool:
-        """Whether it is loading a partition."""
+        """Whether the broker is loading a partition."""
         return any(home and home.is_loading for home in self._lookup["owned"].values())
 
     def lookup(
@@ -132,7 +132,8 @@ class TransactionStateManager:
         expected: tuple[int, int] | None = None, *, enable_2pc: bool = False,
         keep_prepared_txn: bool = False,
     ) -> Any:  # fmt: skip
-        """The answer to a request before the id's entry is looked at: error, step, timeout."""
+        """The decision about a request before it reads the id's entry: error, next step,
+        timeout."""
         entry = self.entries.get(transactional_id or "")
         asked = (
             request,
@@ -156,36 +157,36 @@ class TransactionStateManager:
 
     @property
     def owner(self) -> Machine:
-        """The machine of its owned partitions."""
+        """The machine of the broker's owned partitions."""
         return self._lookup
 
     def new_entry(self, txn_timeout_ms: int) -> Machine:
-        """An entry as it begins, before its first record, with the first producer id."""
+        """A new entry, before its first record, with the first producer id."""
         new = NEW_ENTRY._replace(
             txn_timeout_ms=txn_timeout_ms, txn_last_update_timestamp=self.now_ms
         )
         return self._at_now(entry_of(new, self._blank))
 
     def machines(self) -> tuple[Machine, Machine]:
-        """The machines of its owned partitions and of an entry, in their initial states."""
+        """The machines of the owned partitions and of an entry, in their initial states."""
         return self._lookup.copy(), self._blank.copy()
 
     # Entries ----------------------------------------------------------------------------------
 
     def put(self, metadata: TransactionMetadata) -> None:
-        """Puts an entry in place of the one that there is, if any."""
+        """Stores an entry; it replaces an existing one of the same id."""
         self.entries[metadata.transactional_id] = entry_of(metadata, self._blank)
 
     def can_skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> bool:
-        """Whether the id is known, in a lower epoch and without a transaction."""
+        """Whether the id is known, has a lower epoch, and has no transaction."""
         entry = self.entries.get(transactional_id)
         return (
             entry is not None and entry.value(is_idle) and entry["producer_epoch"] < producer_epoch
         )
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
-        """Brings the entry's epoch to this one, as so many InitProducerId would. Raises
-        NotNowError."""
+        """Raises the entry's epoch to this one, as repeated InitProducerId requests would. Raises
+        NotNowError if `can_skip_to_epoch` is false."""
         if not self.can_skip_to_epoch(transactional_id, producer_epoch):
             raise NotNowError(f"{transactional_id} can't skip to epoch {producer_epoch}")
         now = metadata_of(transactional_id, self.entries[transactional_id])
@@ -204,7 +205,7 @@ class TransactionStateManager:
         return None if entry is None else metadata_of(transactional_id, entry)
 
     def pending_record(self, transactional_id: str) -> TransactionMetadata:
-        """The record that an id's pending transition appends."""
+        """The log record of an id's pending transition."""
         return record_of(transactional_id, self.entries[transactional_id])
 
     def _at_now(self, entry: Machine) -> Machine:
@@ -227,8 +228,8 @@ class TransactionStateManager:
         states: Iterable[str] = (),
         min_duration_ms: int = -1,
     ) -> tuple[str, list[str], list[str]]:
-        """ListTransactions: an error, the ids, and the unknown states of the filter. An empty
-        filter, or a duration below 0, filters nothing."""
+        """ListTransactions: returns the error, the ids, and the filter's unknown states. An empty
+        filter, or a duration below 0 ms, excludes nothing."""
         if self.is_loading():
             return "COORDINATOR_LOAD_IN_PROGRESS", [], []
         wanted = list(states)
@@ -246,19 +247,18 @@ class TransactionStateManager:
         return "NONE", found, unknown
 
     def expirable(self) -> list[str]:
-        """The ids that have not been in use for long."""
+        """The ids that were unused for longer than transactional.id.expiration.ms."""
         entries = self.entries.items()
         return [n for n, entry in entries if self._at_now(entry).may("transactional id expiry")]
 
     def expire(
         self, *, append: str = "NONE", offline: Iterable[int] = (), max_batch_bytes: int = 1_048_588
     ) -> list[TombstoneBatch]:
-        """Forgets the ids that have not been in use for long; the batches of tombstones that were
-        tried. Nothing is tried for `offline` partitions of the log.
+        """Forgets the ids of `expirable`. Returns the batches of tombstones whose append was tried.
+        `offline` partitions of the log are skipped.
 
-        Before 3.4.1 an id without an epoch ends it: ids that were to be in the same batch are
-        pending until a failover. Ids come by partition, the older ones of it first, where Kafka's
-        order is that of hashes.
+        Before 3.4.1 an id without an epoch stops the expiration: the other ids of its batch stay
+        pending until a failover. Ids are ordered by partition and age; Kafka orders them by hash.
         """
         apart, batches = set(offline), list[TombstoneBatch]()
         for name in sorted(self.expirable(), key=self.state_partition_of):

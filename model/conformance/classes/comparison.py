@@ -13,17 +13,17 @@ from .steps import LocalStep, LocalSteps
 
 BATCH: Final = 2_000
 ABSENT: Final = -(2**63)
-"""The host has it in the place of a field that the release's class lacks."""
+"""The host's value for a field that the release's class lacks."""
 MOST: Final = 50
-"""Disagreements that are kept, each of other rows or another place."""
+"""The largest number of kept disagreements. They differ in their rows or places."""
 
 
 class Disagreement(NamedTuple):
-    """A step that Kafka's class takes in another way."""
+    """A step with another result in Kafka's class."""
 
     step: LocalStep
     places: tuple[str, ...]
-    """Where they differ: the place, the value of the tables, the value of the class."""
+    """The differences, as text: the place, the value of the tables, the value of the class."""
     path: tuple[str, ...]
 
 
@@ -42,11 +42,11 @@ class Comparison:
     _known: set[Any] = field(default_factory=set[Any])
 
     def missing(self, machine: LocalSteps) -> dict[tuple[str, str], str]:
-        """The rows that didn't run, each with the reason, which is empty where there is none."""
+        """The rows that didn't run, each with the reason; empty if there is no reason."""
         return {row: machine.left_out(*row) or "" for row in machine.rows() if row not in self.rows}
 
     def add(self, step: LocalStep, result: tuple[int, ...], names: tuple[str, ...]) -> None:
-        """Compares the result of a step, whose numbers have these names."""
+        """Compares the result of a step. `names` are the names of its numbers."""
         self.steps += 1
         self.rows.update(step.rows)
         given = (*step.answer, *step.after)
@@ -72,8 +72,8 @@ class Comparison:
 
 
 def compare(machine: LocalSteps, steps: Iterable[LocalStep], host: Host) -> Comparison:
-    """Has Kafka's class take the steps, in batches while the next ones are made. The results until
-    then are kept where the JVM dies. Raises UnavailableError."""
+    """Runs the steps in Kafka's class, in batches, and compares the results. If the JVM dies,
+    returns the results until then. Raises UnavailableError."""
     result = Comparison(machine.name)
     names = (*machine.answers, *machine.fields)
     rest, waiting = iter(steps), list[LocalStep]()
@@ -85,7 +85,7 @@ def compare(machine: LocalSteps, steps: Iterable[LocalStep], host: Host) -> Comp
                 done = list(zip(waiting, host.results(len(waiting)), strict=True))
             if batch:
                 host.send([step.given for step in batch])
-            _add(result, done, names)  # the JVM takes the next ones meanwhile
+            _add(result, done, names)  # meanwhile the JVM takes the next batch
             if not batch:
                 return result
             waiting = batch

@@ -26,7 +26,7 @@ IN, OUT = 48, 48
 """The most numbers of a step, and of its result."""
 SCALA: Final = "2.13"
 STEP_MS: Final = 20_000
-"""The longest time for which a step works or waits; the first one loads classes."""
+"""The limit of a step's time in ms. The first step also loads classes."""
 _END_S: Final = 5
 _ZEROS: Final = (0,) * IN
 _HERE: Final = Path(__file__).with_name("java")
@@ -49,7 +49,7 @@ class DiedError(Exception):
 
 
 def program(name: str) -> str:
-    """The path of a program of a JDK. Raises UnavailableError."""
+    """The path of one of a JDK's programs. Raises UnavailableError."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(f"{home}/bin/{name}" if home else name)
     if found is None:
@@ -108,9 +108,8 @@ def jars_in(folder: Path) -> str:
 
 
 def compile_java(what: str, class_path: str, out: Path, *sources: Path) -> None:
-    """Compiles sources, and the classes beside the last one that they need, into a folder. Raises
-    UnavailableError with the first of javac's errors,
-    which names `what`, and without a JDK."""
+    """Compiles sources into a folder, with the needed classes from the last source's folder. Raises
+    UnavailableError without a JDK, and with javac's first error; the message names `what`."""
     options = ("-nowarn", "-proc:none", "-Xlint:-removal", "-d", str(out), "-cp", class_path)
     beside = ("-sourcepath", str(sources[-1].parent))
     command = (program("javac"), *options, *beside, *map(str, sources))
@@ -145,10 +144,10 @@ def _compiled(steps: str, path: str) -> Path:
 
 
 class Host:
-    """A JVM that takes steps of a machine, by the Java class `steps`. It is a context manager, and
-    ends with it.
+    """A JVM that runs a machine's steps with the Java class `steps`. As a context manager it ends
+    the JVM.
 
-    Raises UnavailableError where it can't begin, and DiedError where it ends in the middle.
+    Raises UnavailableError if the JVM can't start, and DiedError if it ends before all results.
     """
 
     def __init__(self, steps: str, path: str, *, step_ms: int = STEP_MS) -> None:
@@ -169,7 +168,7 @@ class Host:
     def __exit__(self, *_: object) -> None:
         assert self._java.stdin is not None
         with suppress(BrokenPipeError):
-            self._java.stdin.close()  # it ends, and deletes its files
+            self._java.stdin.close()  # the JVM ends, and deletes its files
         try:
             self._java.wait(_END_S)
         except subprocess.TimeoutExpired:
@@ -180,7 +179,7 @@ class Host:
         self._said.close()
 
     def send(self, steps: Sequence[Sequence[int]]) -> None:
-        """Has these steps taken. Their results have to be read before others are sent."""
+        """Sends steps to the JVM. Read their `results` before the next call."""
         numbers = array("q")
         for step in steps:
             numbers.extend(step)
@@ -195,7 +194,7 @@ class Host:
             self._ended()
 
     def results(self, count: int) -> list[tuple[int, ...]]:
-        """The results of the steps that were sent last, in their order."""
+        """The results of the last sent steps, in their order."""
         assert self._java.stdout is not None
         size = count * OUT * 8
         read = self._java.stdout.read(size)

@@ -13,7 +13,7 @@ State = TypeVar("State", bound=Hashable)
 
 
 class Way(NamedTuple):
-    """The step before, on a shortest path to a state."""
+    """The last step of a shortest path to a state."""
 
     before: Any
     said: str
@@ -25,11 +25,11 @@ class LocalStep(NamedTuple):
     given: tuple[int, ...]
     """The numbers of the host's input: the event, its arguments, the state before."""
     answer: tuple[int | None, ...]
-    """The answer to the request; None for any number."""
+    """The answer to the request; None: any number."""
     after: tuple[int | None, ...]
-    """The state after it; None for any number."""
+    """The state after the step; None: any number."""
     rows: tuple[tuple[str, str], ...]
-    """The events and the rows that it takes."""
+    """The events and rows of the step."""
     said: str
     """The event with its arguments."""
     way: Callable[[], list[str]] = list
@@ -37,23 +37,23 @@ class LocalStep(NamedTuple):
 
 
 class LocalSteps:
-    """A machine of one release, alone with an environment that may send anything in range."""
+    """A machine of one release, with an environment that sends every message in range."""
 
     name: ClassVar[str]
     java: str
-    """The class of the host that takes the steps."""
+    """The host's Java class for the steps."""
     since: ClassVar[str] = "3.6"
     """The first release whose class can be set up."""
     until: ClassVar[str | None] = None
-    """The last one; None if today's has it."""
+    """The last release whose class can be set up; None: the newest has it."""
     most: ClassVar[int | None] = None
-    """The states that a run explores; None for all."""
+    """The largest number of explored states; None: no limit."""
     answers: ClassVar[tuple[str, ...]]
     """The names of the numbers of an answer."""
     fields: ClassVar[tuple[str, ...]]
     """The names of the numbers of a state."""
     of_the_class_alone: ClassVar[Mapping[str, str]] = {}
-    """Fields of Kafka's class alone, each with the reason."""
+    """Fields of Kafka's class that the tables don't have, each with the reason."""
     rows_left_out: ClassVar[Mapping[tuple[str, str], str]] = {}
     """Rows that don't run, each with the reason."""
 
@@ -71,11 +71,11 @@ class LocalSteps:
         yield from sorted(seen)
 
     def left_out(self, event: str, row: str) -> str | None:
-        """Why a row doesn't run; None if it should."""
+        """The reason why a row doesn't run; None if it should run."""
         return self.rows_left_out.get((event, row))
 
     def source(self, event: str, row: str) -> str:
-        """The method of Kafka that a row stands for."""
+        """The method of Kafka that a row describes."""
         table = next(table for table in self.blank.tables if table.on.name == event)
         found = next(each for each in table.rows if each.id == row)
         return found.source or table.source or event
@@ -95,10 +95,10 @@ def breadth_first(
     rows_first: bool = False,
     ways_to_seeds: Mapping[State, Way | None] | None = None,
 ) -> Iterator[LocalStep]:
-    """The local steps of all states that come from the seeds and are explored, with the paths to
-    them. `steps_of` has a state's steps, each with the canonical state after it. At most `most`
-    states are explored; with `rows_first` those come next to which a row led that no step took
-    before, and paths aren't the shortest ones. `ways_to_seeds` has those seeds that come from
+    """The local steps of all explored states that are reached from the seeds, with their paths.
+    `steps_of` returns a state's steps, each with the canonical state after it. At most `most`
+    states are explored. With `rows_first`, states reached by a new row are explored first, and
+    paths aren't shortest. `ways_to_seeds` has the last step to seeds that are reached from
     others."""
     known = set[tuple[str, str]]()
     ways: dict[State, Way | None] = dict.fromkeys(seeds)

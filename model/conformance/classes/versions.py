@@ -1,4 +1,4 @@
-"""Kafka's versions that have the classes."""
+"""The versions of Kafka whose classes are compared."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ VERSIONS: Final = {
     "3.9": "3.9.2", "4.0.0": "4.0.0", "4.0.1": "4.0.1", "4.1": "4.1.1", "4.2": "4.2.1",
     "4.2.2": "4.2.2", "4.3": "4.3.0", "4.3.1": "4.3.1", "4.4": "4.4.0",
 }  # fmt: skip
-"""The version of Kafka for each release that has such classes."""
+"""For each release: the version of Kafka whose classes are compared."""

@@ -1,1 +1,2 @@
-"""Findings that run: on real brokers, by requests and by Kafka's own client behind a proxy."""
+"""Reproductions of findings on real brokers, with requests and with Kafka's own client behind a
+proxy."""

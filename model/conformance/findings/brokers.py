@@ -1,4 +1,4 @@
-"""The brokers of a reproduction, and the steps that several reproductions have."""
+"""The brokers of a reproduction, and common steps of reproductions."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from .java_client import JavaClient
 
 LARGEST_EPOCH: Final = 32_767
 LAST_EPOCH: Final = LARGEST_EPOCH - 1
-"""The last epoch that a client may have."""
+"""The last epoch of a producer id that a client gets."""
 PATIENCE_S: Final = 60
 EXPIRY_MS: Final = "producer.id.expiration.ms"
 LONGEST: Final = 500
 """The topic's max.message.bytes, in bytes."""
 TOO_LARGE: Final = "c" * 2 * LONGEST
 A, B = "a" * 50, "b" * 50
-"""Two values that no batch holds both of, if a batch holds one record."""
+"""Two values of records."""
 
 
 class InconclusiveError(Exception):
-    """The run didn't reach the point that decides; the message says why."""
+    """The run didn't reach the deciding point. The message has the reason."""
 
 
 class Observation(NamedTuple):
-    """The behaviour that decides: without the bug, and on this cluster."""
+    """The deciding behaviour: without the bug, and on this cluster."""
 
     expected: str
     observed: str
@@ -42,7 +42,7 @@ class Observation(NamedTuple):
 
 @contextmanager
 def holding(cluster: LiveCluster, debugger: str) -> Generator[BrokerSystem]:
-    """Requests by hand that the debugger at HOST:PORT may hold in the broker."""
+    """A system for single requests. The debugger at HOST:PORT can hold them in the broker."""
     threads = Threads(debugger)
     try:
         warm_up(cluster)
@@ -58,11 +58,11 @@ def holding(cluster: LiveCluster, debugger: str) -> Generator[BrokerSystem]:
 
 @dataclass(frozen=True)
 class Brokers:
-    """The brokers at `bootstrap`, and the means that reproductions have.
+    """The brokers at `bootstrap`, and the resources of reproductions.
 
-    `class_path` has Kafka's client. `restart` kills the brokers and starts them again; None if they
-    can't be restarted. `say` is called with each step, in a sentence. At `debugger` (HOST:PORT) a
-    broker's JVM takes a debugger. `user` is a user without permissions.
+    `class_path` returns the class path of Kafka's client. `restart` kills the brokers and starts
+    them again; None: they can't be restarted. `say` gets a sentence for each step. `debugger`
+    (HOST:PORT) is the debug port of a broker's JVM. `user` is a user without permissions.
     """
 
     bootstrap: str
@@ -75,7 +75,7 @@ class Brokers:
 
     @contextmanager
     def cluster(self) -> Generator[LiveCluster]:
-        """A connection to the cluster that removes its topics at the end. Raises BrokerError."""
+        """A connection to the cluster. Removes its topics at the end. Raises BrokerError."""
         cluster = LiveCluster(self.bootstrap, self.security, may_be_shared=True)
         try:
             yield cluster
@@ -84,14 +84,15 @@ class Brokers:
 
     @contextmanager
     def requests(self) -> Generator[BrokerSystem]:
-        """Requests by hand."""
+        """A system for single requests."""
         with self.cluster() as cluster:
             warm_up(cluster)
             yield BrokerSystem(cluster)
 
     @contextmanager
     def held_requests(self) -> Generator[BrokerSystem]:
-        """Requests by hand that a debugger may hold in the broker."""
+        """A system for single requests that the debugger can hold. Raises InconclusiveError without
+        a debugger."""
         if self.debugger is None:
             raise InconclusiveError("a thread of the broker has to be held: give --debugger")
         with self.cluster() as cluster, holding(cluster, self.debugger) as system:
@@ -106,7 +107,7 @@ class Brokers:
 
     @contextmanager
     def topic(self, cluster: LiveCluster, partitions: int = 2) -> Generator[str]:
-        """A topic; no record may be larger than `LONGEST`."""
+        """A new topic, whose records may have `LONGEST` bytes. Removes it at the end."""
         name = f"{cluster.prefix}-finding"
         create(cluster, name, partitions)
         try:
@@ -136,7 +137,7 @@ def create(cluster: LiveCluster, topic: str, partitions: int = 2) -> None:
 
 
 def delete(cluster: LiveCluster, topic: str) -> None:
-    """Deletes a topic, if it is there."""
+    """Deletes a topic, if it exists."""
     asked = {"topic_names": [topic], "timeout": 1000 * PATIENCE_S}
     (one,) = cluster.ask(cluster.controller, "DeleteTopics", asked)["responses"]
     if one["error_code"] not in ("NONE", "UNKNOWN_TOPIC_OR_PARTITION"):
@@ -144,7 +145,7 @@ def delete(cluster: LiveCluster, topic: str) -> None:
 
 
 def wait_until(is_so: Callable[[], bool], otherwise: str) -> None:
-    """Waits for a condition. Raises InconclusiveError with this message."""
+    """Waits for a condition. Raises InconclusiveError with the message `otherwise`."""
     until = time.monotonic() + PATIENCE_S
     while not is_so():
         if time.monotonic() > until:
@@ -153,7 +154,7 @@ def wait_until(is_so: Callable[[], bool], otherwise: str) -> None:
 
 
 def wait_for_batches(proxy: Proxy, count: int) -> None:
-    """Waits until so many batches were answered."""
+    """Waits until `count` batches were answered."""
     wait_until(
         lambda: proxy.answered["Produce"] >= count,
         f"the client sent {proxy.answered['Produce']} of {count} batches",
@@ -176,7 +177,7 @@ def answer_of(system: BrokerSystem, request: str, fields: Mapping[str, Any]) -> 
 
 
 def identity(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The producer id and epoch of an answer."""
+    """The producer id and epoch of an answer, with the transactional id."""
     if answer["error"] != "NONE":
         raise InconclusiveError(f"a producer id is refused: {answer['error']}")
     names = ("producer_id", "producer_epoch")
@@ -196,14 +197,14 @@ def needs_version_2(cluster: LiveCluster) -> None:
 
 
 def shown(values: str) -> str:
-    """Records in words, in their order."""
+    """The names of records, in their order."""
     names = {A: "A", B: "B"}
     return ", ".join(names.get(value, value) for value in values.split(",")) or "no record"
 
 
 @contextmanager
 def transaction_version(cluster: LiveCluster, level: int) -> Generator[None]:
-    """Sets transaction.version to a level, and back at the end."""
+    """Sets transaction.version to a level, and restores it at the end."""
     try:
         cluster.settings.alter_features(level)
         yield

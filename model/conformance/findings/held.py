@@ -1,4 +1,4 @@
-"""Findings in which threads of a broker meet: a debugger holds one of them."""
+"""Findings with a race between a broker's threads. A debugger holds one of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _hold(system: BrokerSystem, request: str, fields: dict[str, Any], place: str
 
 
 def _add(system: BrokerSystem, own: dict[str, Any]) -> None:
-    """A client of before version 2 adds its partition."""
+    """Adds a partition, as a client does before transaction version 2."""
     _must(system, "AddPartitionsToTxn", {**own, "partitions": ["t-0"], "api_version": 3})
 
 
@@ -71,7 +71,7 @@ def question_of_version_2(brokers: Brokers) -> Observation:
         own = new_instance(system)
         brokers.say("a client of version 2 aborts, and the coordinator's thread is held")
         _hold(system, "EndTxn", {**own, "result": "ABORT", "api_version": 5}, "decision")
-        own["producer_epoch"] += 1  # as that answer will say
+        own["producer_epoch"] += 1  # the epoch that the answer will have
         error = answer_of(system, "Produce", {**_BATCH, **own, "api_version": 12})["error"]
         if error != "CONCURRENT_TRANSACTIONS":
             raise InconclusiveError(f"its next batch gets {error}, not CONCURRENT_TRANSACTIONS")

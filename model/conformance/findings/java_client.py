@@ -13,7 +13,8 @@ from ...serve.rules.program import NoProgramError, Program
 from ..classes.host import UnavailableError, compile_java, program
 
 LONGEST_S: Final = 600.0
-"""So long a call may take: one of them has as many batches refused as a producer id has epochs."""
+"""The limit of a call's time in s. One call sends as many refused batches as a producer id has
+epochs."""
 
 
 @cache
@@ -29,8 +30,8 @@ def _compiled(class_path: str) -> str:
 class JavaClient(Program):
     """Kafka's producer of the version that `class_path` has. It is a context manager.
 
-    `settings` are the producer's, with underscores for dots; `topic` is where it writes. Raises
-    UnavailableError without a JDK, or if the producer doesn't start.
+    `settings` are the producer's settings, with underscores for dots, and `topic`, its topic.
+    Raises UnavailableError without a JDK, or if the producer doesn't start.
     """
 
     def __init__(self, bootstrap: str, class_path: str, **settings: Any) -> None:
@@ -46,5 +47,5 @@ class JavaClient(Program):
     def do(self, call: str, partition: int = 0, value: str = "") -> str:
         """The outcome of a call: ok, or the name of its exception. `send` returns at once. `values`
         returns the committed records of the partition, separated by commas. `commitAside` commits
-        in another thread, and `outcome` waits for that. Raises HungError after LONGEST_S."""
+        in another thread, and `outcome` waits for it. Raises HungError after LONGEST_S."""
         return self.call(f"{call} {partition} {value}")

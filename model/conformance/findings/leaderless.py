@@ -14,7 +14,7 @@ from .brokers import A, B, Brokers, InconclusiveError, Observation, must, shown,
 from .java_client import JavaClient
 
 _IDS = 200
-"""So many transactional ids have coordinators on all brokers."""
+"""The number of transactional ids that are tried: their coordinators are on all brokers."""
 _NONE = -1
 _COMPLETE = "CompleteAbort"
 
@@ -28,7 +28,7 @@ class _Instance(NamedTuple):
 
 
 def _names(cluster: LiveCluster) -> dict[int, str]:
-    """A transactional id of each of two brokers that coordinate it, by these brokers."""
+    """Two brokers, each with a transactional id that it coordinates."""
     found: dict[int, str] = {}
     for number in range(_IDS):
         name = f"{cluster.prefix}-leader-{number}"
@@ -104,13 +104,14 @@ def dropped_marker(brokers: Brokers) -> Observation:
 def _leaderless(
     cluster: LiveCluster, instances: list[_Instance], topic: str, is_back: threading.Event
 ) -> tuple[_Instance, int]:
-    """Waits until a partition has no leader for the coordinator of an instance; returns both."""
+    """Waits until an instance's coordinator sees a partition without a leader. Returns the instance
+    and the partition."""
     asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
     found: list[tuple[_Instance, int]] = []
 
     def is_leaderless() -> bool:
         for one in instances:
-            with suppress(BrokerError):  # of the broker that is gone
+            with suppress(BrokerError):  # the coordinator is the broker that has gone
                 (told,) = cluster.ask(one.coordinator, "Metadata", asked)["topics"]
                 for each in told["partitions"] or ():
                     if each["leader_id"] == _NONE:

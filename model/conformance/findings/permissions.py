@@ -21,7 +21,8 @@ _GROUP_REFUSED: Final = "GroupAuthorizationException"
 def _allowed(
     cluster: LiveCluster, user: str, may: tuple[tuple[int, str, int], ...]
 ) -> Generator[None]:
-    """Meanwhile a user has permissions: each is a type of resource, its name and an operation."""
+    """Gives a user permissions, and removes them at the end. A permission is a resource type, a
+    name and an operation."""
     whose = {"principal": f"User:{user}", "host": "*", "permission_type": _ALLOW}
     given: list[dict[str, Any]] = [
         {"resource_type": kind, "resource_name": name, "resource_pattern_type": _LITERAL,
@@ -69,7 +70,7 @@ def unreadable_topic(brokers: Brokers) -> Observation:
             ) as producer:
                 must(producer, "initTransactions")
                 refused = _GROUP_REFUSED
-                while refused == _GROUP_REFUSED:  # the permission arrives later
+                while refused == _GROUP_REFUSED:  # the broker learns the permission later
                     for call in ("beginTransaction", "send"):
                         must(producer, call, 0, A)
                     refused = producer.do("sendOffsetsToTransaction", 0, name)

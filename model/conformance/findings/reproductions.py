@@ -44,7 +44,7 @@ from .brokers import (
 from .java_client import JavaClient
 
 _MANY: Final = 20
-"""A client that sends so many requests in this run sends them until delivery.timeout.ms is over."""
+"""A client with this many requests in the run repeats them until delivery.timeout.ms is over."""
 _PASSING: Final = (
     "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
     "CONCURRENT_TRANSACTIONS",
@@ -59,7 +59,7 @@ def local_bump(brokers: Brokers) -> Observation:
         raise InconclusiveError("the brokers have to restart: give --restart-command")
     wanted, done = threading.Event(), threading.Event()
 
-    def restarting() -> None:  # in the proxy, which goes on when the broker is back
+    def restarting() -> None:  # the proxy waits until the broker is back
         wanted.set()
         done.wait(PATIENCE_S)
 
@@ -95,8 +95,8 @@ def local_bump(brokers: Brokers) -> Observation:
 
 
 class _Unknown(NamedTuple):
-    """Batches A and B of a producer that the leader doesn't know: the number of requests with A
-    before the end of its delay, and the records at the end."""
+    """The outcome of a run in which the leader doesn't know the producer of batches A and B: the
+    number of requests with A before B's delay is over, and the records at the end."""
 
     requests: int
     values: str
@@ -139,7 +139,7 @@ def _unknown_producer(brokers: Brokers) -> _Unknown:
 
 @contextmanager
 def _at_the_last_epoch(brokers: Brokers, **settings: Any) -> Generator[tuple[Proxy, JavaClient]]:
-    """A producer behind a proxy, after as many refused batches as a producer id has epochs."""
+    """A producer behind a proxy, at its last epoch: one batch was refused for each epoch."""
     with (
         brokers.cluster() as cluster,
         brokers.topic(cluster) as topic,
@@ -256,7 +256,7 @@ def send_beside_commit(brokers: Brokers) -> Observation:
 
 @dataclass(frozen=True)
 class _OffsetsOfAnId:
-    """The offsets of a group, committed under one transactional id that names no member."""
+    """A group's offsets in transactions of one transactional id, without a member id."""
 
     cluster: LiveCluster
     topic: str
@@ -277,7 +277,7 @@ class _OffsetsOfAnId:
             time.sleep(0.02)
 
     def begin(self) -> dict[str, Any]:
-        """The producer id and epoch of a new instance, whose transaction has the group."""
+        """Starts a new instance, and adds the group to its transaction. Returns its identity."""
         asked = {"transactional_id": self.name, "transaction_timeout": 60_000}
         answer = self._ask("InitProducerId", 1, asked)
         own = {name: answer[name] for name in ("producer_id", "producer_epoch")}
@@ -306,7 +306,7 @@ class _OffsetsOfAnId:
         self._ask("EndTxn", 1, {**own, "committed": True})
 
     def fetch(self) -> int:
-        """The offset, once it is stable."""
+        """The committed offset. Waits until it is stable."""
         asked = {
             "group_id": self.name,
             "require_stable": True,
@@ -495,11 +495,11 @@ def stable_below_start(brokers: Brokers) -> Observation:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A reproduction, and its demands on cluster and machine.
+    """A reproduction, and its requirements.
 
     It `restarts` a broker, changes transaction.version (`alters_features`), holds a broker's
-    threads in a debugger (`holds`), or takes a user without permissions (`denies`). A cluster that
-    is started for it has so many `brokers`, with these `settings`.
+    threads in a debugger (`holds`), or needs a user without permissions (`denies`). A cluster that
+    is started for it has this number of `brokers`, with these `settings`.
     """
 
     run: Callable[[Brokers], Observation]
@@ -512,7 +512,7 @@ class Reproduction:
 
     @property
     def is_for_kraft(self) -> bool:
-        """Whether a cluster that is started for it has to have KRaft."""
+        """Whether a cluster that is started for it needs KRaft."""
         return self.denies or self.brokers > 1
 
 

@@ -1,4 +1,4 @@
-"""Brokers that are started from Maven for one reproduction, and end with it."""
+"""Starts brokers with jars from Maven for one reproduction, and ends them after it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ADMIN, _READER = "admin", "reader"
 
 
 def _secured(passwords: dict[str, str]) -> Listener:
-    """A listener that asks for a user. All but the admin have no permissions."""
+    """A listener with SASL. Users other than the admin have no permissions."""
     users = " ".join(f'user_{name}="{password}"' for name, password in passwords.items())
     return Listener(
         "SECURED",
@@ -44,8 +44,9 @@ def started(
     say: Callable[[str], object],
     class_path: Callable[[], str] | None = None,
 ) -> Generator[Brokers]:
-    """Brokers of a release with what a reproduction takes. They have their own client, unless
-    `class_path` gives another. Raises UnavailableError without Java, Maven or the jars."""
+    """Starts brokers of a release that meet a reproduction's requirements. The client has the
+    brokers' version, unless `class_path` returns another one. Raises UnavailableError without Java,
+    Maven or the jars."""
     if reproduction.is_for_kraft and release.startswith("2."):
         raise UnavailableError(f"--broker {release}: this finding takes brokers with KRaft")
     passwords = {name: secrets.token_hex(16) for name in (_ADMIN, _READER)}

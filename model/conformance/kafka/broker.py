@@ -1,4 +1,4 @@
-"""Kafka's own brokers: their jars from Maven, and one that runs on loopback."""
+"""Kafka's own brokers, with jars from Maven, that run on loopback."""
 
 from __future__ import annotations
 
@@ -33,17 +33,18 @@ VERSIONS: Final = {
     "4.3": "4.3.1",
     "4.4": "4.4.0",
 }
-"""By the names of releases, the versions that are tried."""
+"""For each release: the version of Kafka that is tested."""
 WITH_BUGS: Final = {"2.4": "2.4.1", "4.0.0": "4.0.0"}
-"""Others, for bugs that none of those has."""
+"""Other versions, with bugs that those don't have."""
 HERE = Path(__file__).parent
 CHECKSUMS = HERE / "checksums.txt"
 SLOWEST_START_S: Final = 120
 SLOWEST_END_S: Final = 20
 SESSION_S: Final = 2
-"""After so long ZooKeeper knows that a broker is gone."""
+"""The time in s after which ZooKeeper notices that a broker has gone."""
 KRAFT_SESSION_S: Final = 3
-"""After so long a controller lets a broker come back that was killed; Kafka's default is 9 s."""
+"""The time in s after which a controller lets a killed broker register again; Kafka's default is 9
+s."""
 _JAVA = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _FORMATTED = "formatted"
 _LIBC = ctypes.CDLL(None)
@@ -67,12 +68,12 @@ def java() -> str:
 
 
 def folder_of(version: str) -> Path:
-    """Where the jars of a version are kept, and for KRaft a folder that was formatted."""
+    """The cache folder of a version: its jars, and for KRaft a formatted folder."""
     return user_cache_path("epochfence") / "kafka" / version
 
 
 def bring(version: str, *, checks: bool = True) -> Path:
-    """The folder with the jars of a version, which Maven downloads if they aren't here.
+    """The folder with the jars of a version. Maven downloads missing jars.
 
     Raises UnavailableError without Maven, and if a jar differs from checksums.txt.
     """
@@ -102,7 +103,7 @@ def bring(version: str, *, checks: bool = True) -> Path:
 
 
 def _put(jars: Path, folder: Path) -> None:
-    """Puts the jars of a version in their place; another process may have been faster."""
+    """Moves the jars of a version to their folder, unless another process has done so."""
     try:
         jars.replace(folder)
     except OSError:
@@ -111,7 +112,7 @@ def _put(jars: Path, folder: Path) -> None:
 
 
 def sums(jars: Path) -> dict[str, str]:
-    """The SHA-256 of each jar by its name."""
+    """The SHA-256 of each jar, by the jar's name."""
     return {
         jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in sorted(jars.glob("*.jar"))
     }
@@ -131,7 +132,7 @@ def _check(version: str, jars: Path) -> None:
 
 
 def _format(jars: Path) -> None:
-    """Formats a folder for KRaft, which each broker begins with a copy of."""
+    """Formats a folder for KRaft. Each broker starts with a copy of it."""
     settings = jars / "format.properties"
     settings.write_text(_properties(9092, 9093, jars / _FORMATTED))
     command = (
@@ -148,8 +149,8 @@ def _format(jars: Path) -> None:
 
 @dataclass(frozen=True)
 class Listener:
-    """A listener of a broker with KRaft beside the plain one: its protocol, the port that clients
-    get if it is another one, its settings, and whether brokers use it among themselves."""
+    """A second listener of a KRaft broker: its protocol, the port in the metadata if it differs,
+    its settings, and whether brokers use it among themselves."""
 
     name: str
     protocol: str = "PLAINTEXT"
@@ -245,16 +246,16 @@ rootLogger.appenderRef.c.ref=C
 
 
 def _end_with_parent() -> None:
-    """Has Linux end a process with the one that started it, however that ends."""
+    """Makes Linux end this process when its parent ends."""
     if sys.platform == "linux":
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class Broker:
-    """A running broker of a release, on a port of its own on loopback: a context manager that ends
-    what it started. Its log is `folder`/broker.log. It may have one listener more, at `also_port`,
-    further `settings`, and take a debugger, at `debugger`. With `beside` it is the next broker of
-    that one's cluster, which has KRaft. The `id` of the first is 1.
+    """A context manager that runs a broker of a release on its own port of loopback. Its log is
+    `folder`/broker.log. It may have a second listener (at `also_port`), `settings`, and a debug
+    port (`debugger`). With `beside` it joins that broker's cluster, which needs KRaft. The first
+    broker's `id` is 1.
 
     Raises UnavailableError without Java, Maven or the jars.
     """
@@ -277,12 +278,12 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """What a client's bootstrap.servers takes."""
+        """The value of a client's bootstrap.servers."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def log(self) -> Path:
-        """What the broker has logged."""
+        """The broker's log file."""
         return self.folder / "broker.log"
 
     def __enter__(self) -> Broker:
@@ -356,7 +357,7 @@ class Broker:
         return running
 
     def _answers(self) -> bool:
-        """Whether it hands out a producer id."""
+        """Whether the broker answers InitProducerId with a producer id."""
         try:
             connection = Connection("127.0.0.1", self.port, Security(), timeout_s=5)
             asked = {"transactional_id": None, "transaction_timeout": 60_000}
@@ -371,7 +372,7 @@ class Broker:
         running = self._running.pop()
         running.kill()
         running.wait()
-        if self.has_zookeeper:  # where the broker that comes back would still find itself
+        if self.has_zookeeper:  # ZooKeeper must first forget the broker, or it can't register again
             time.sleep(SESSION_S)
 
     def restart(self) -> None:
@@ -380,7 +381,7 @@ class Broker:
         self.start()
 
     def end(self) -> None:
-        """Ends all that was started."""
+        """Ends all started processes."""
         for running in reversed(self._running):
             running.send_signal(signal.SIGTERM)
             try:

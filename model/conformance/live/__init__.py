@@ -1,5 +1,5 @@
-"""A real broker beside the oracle: asked over its own protocol, and checked against the allowed
-answers.
+"""Compares real brokers with the oracle: sends them requests, and checks their answers against the
+allowed ones.
 
 Needs the extra `broker`, as `model.records` does.
 """

@@ -1,6 +1,6 @@
 """Answers of brokers in the oracle's terms: identities, errors of partitions, batches.
 
-A response may have any shape that its schema allows. A response to something else counts as no
+A response may have any content that its schema allows. A response about something else counts as no
 answer.
 """
 
@@ -20,8 +20,8 @@ def misshapen(request: str, wanted: str) -> NoAnswerError:
 
 
 def only(request: str, entries: Sequence[Any] | None, **wanted: Any) -> dict[str, Any]:
-    """The only entry of a list in a response, with the wanted fields: the fields that it must have.
-    Raises NoAnswerError."""
+    """The only entry of a list in a response. Raises NoAnswerError if there isn't exactly one
+    entry, or its fields differ from `wanted`."""
     if entries is None or len(entries) != 1:
         what = f"its response has {len(entries or ())} entries where 1 was asked for"
         raise NoAnswerError("the broker", request, what)
@@ -39,7 +39,7 @@ def part_of(
 
 
 def refusal_of(partition: Mapping[str, Any]) -> dict[str, Any]:
-    """The error of a partition in a response that has none where all is well; empty for none."""
+    """The error of a partition in a response, as a field; empty without an error."""
     error = partition.get("error_code", "NONE")
     return {} if error == "NONE" else {"error": error}
 
@@ -54,7 +54,7 @@ def identity(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def batches_of(request: str, data: bytes) -> list[Batch]:
-    """The batches of a fetch. Raises NoAnswerError where they can't be read."""
+    """The batches of a fetch. Raises NoAnswerError if they can't be read."""
     try:
         return _batches_of(data)
     except RecordError as error:

@@ -1,4 +1,4 @@
-"""A real cluster as a system under test: requests, time, crashes, and requests that are held."""
+"""A real cluster as a system under test: requests, time, crashes, and held requests."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ PASSING: Final = frozenset(
      "NOT_LEADER_OR_FOLLOWER", "REQUEST_TIMED_OUT", "NETWORK_EXCEPTION",
      "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
 )  # fmt: skip
-"""Errors that say nothing about the request's effect."""
+"""Errors that don't show whether the request had an effect."""
 IDS_AT_ONCE: Final = 100
 SLOWEST_LOAD_S: Final = 30
 EXPIRY_CHECK_MS: Final = "producer.id.expiration.check.interval.ms"
 EXPIRY_CHECKS: Final = 4
-"""Idle producers are forgotten after so many intervals."""
+"""The number of check intervals after which idle producers are forgotten."""
 SOON_S: Final = 0.05
 MOVED: Final = (
     "NOT_COORDINATOR",
@@ -33,22 +33,22 @@ MOVED: Final = (
     "NOT_LEADER_OR_FOLLOWER",
     "LEADER_NOT_AVAILABLE",
 )
-"""Errors of brokers that lead and coordinate no more."""
+"""Errors of brokers that are no longer leader or coordinator."""
 _PREPARED = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 ENDS_HELD: Final = {"append", "decision", "completion"}
-"""A held end stays in progress."""
+"""The places at which a held end stays in progress."""
 _NOTHING: Final[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = ("", {}, {})
 
 
 class NotHeldError(Exception):
-    """A request was answered that should have been held, by an error that says nothing about it."""
+    """A request that should have been held was answered with an uninformative error."""
 
 
 class BrokerSystem(System):
-    """The adapter, for one run of requests on `cluster`: see `Requests`.
+    """An adapter for one run of requests on `cluster`: see `Requests`.
 
-    With `settles` an end is over before anything else is asked: its markers are written. `restarts`
-    stops the brokers and starts them again; with `threads` a request can be held on its way.
+    With `settles`, all markers of an end are written before the next request is sent. `restarts`
+    stops the brokers and starts them again. With `threads` requests can be held in the broker.
     """
 
     prompt = False
@@ -70,14 +70,14 @@ class BrokerSystem(System):
         self._requests = Requests(cluster)
         self._stuck: set[str] = set()
         self.skipped: dict[str, int] = {}
-        """The epochs of ids that were raised ahead, for `skip_to_epoch`."""
+        """The epochs to which ids were already raised, for `skip_to_epoch`."""
         self._told = time.monotonic()
         self._latency = 0.0
         self._ahead: tuple[str, Mapping[str, Any], Mapping[str, Any]] = _NOTHING
 
     def ask(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """See System. None: its broker has gone, and others have taken over. Raises BrokerError
-        where there is no broker, and NoAnswerError."""
+        """See System. None: the broker has gone, and others have taken over. Raises BrokerError if
+        there is no broker, and NoAnswerError."""
         fields = self._requests.own(fields)
         began = time.monotonic()
         if (request, fields) == self._ahead[:2]:
@@ -96,19 +96,19 @@ class BrokerSystem(System):
         return told
 
     def _state(self, name: str) -> Mapping[str, Any]:
-        """The state of a transactional id, from whoever coordinates it."""
+        """The state of a transactional id, from its present coordinator."""
         while (told := self._of_any(lambda: self._requests.state(name))) is None:
             pass
         return told
 
     def _of_any(self, ask: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any] | None:
-        """An answer of whichever broker has it now; None: that one has gone in place of it, and
-        others have taken over."""
+        """Asks the broker that is responsible now. None: that broker has gone without an answer,
+        and others have taken over."""
         until = time.monotonic() + SLOWEST_LOAD_S
         while True:
             try:
                 return ask()
-            except UnreachableError:  # it wasn't sent
+            except UnreachableError:  # the request wasn't sent
                 if not self.cluster.finds_others() or time.monotonic() > until:
                     raise
                 time.sleep(SOON_S)
@@ -118,8 +118,8 @@ class BrokerSystem(System):
                 return None
 
     def send_ahead(self, request: str, fields: Mapping[str, Any]) -> None:
-        """Sends a request right behind the next one, before that is answered; `ask` then has the
-        answer to it. Several brokers would take the two in any order: there it isn't sent."""
+        """Sends a request right after the next one, before the next one is answered. `ask` then
+        returns its answer. With several brokers the order isn't certain, so it isn't sent."""
 
         fields = self._requests.own(fields)
 
@@ -132,8 +132,8 @@ class BrokerSystem(System):
     # Threads that are held --------------------------------------------------------------------
 
     def warm_up(self) -> None:
-        """Begins a transaction, for which the broker loads its classes: in a class that isn't
-        loaded no thread can be held."""
+        """Begins a transaction, so that the broker loads its classes. A debugger can't hold threads
+        in a class that isn't loaded."""
         ask = self._requests.ask
         told = ask("InitProducerId", {"transactional_id": "warm"})
         who = {name: told[name] for name in ("producer_id", "producer_epoch")}
@@ -142,7 +142,7 @@ class BrokerSystem(System):
         ask("EndTxn", {"transactional_id": "warm", **who, "result": "ABORT"})
 
     def _hold(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Holds the request at the place in its fields. Returns its answer if it doesn't get
+        """Holds a request at the place in its fields. Returns its answer if it doesn't get
         there."""
         assert self._threads is not None
         place, left = fields["held_at"], {k: v for k, v in fields.items() if k != "held_at"}
@@ -155,12 +155,12 @@ class BrokerSystem(System):
         pool = ThreadPoolExecutor(1)
         asked = pool.submit(ask)
         pool.shutdown(wait=False)
-        if place == "completion":  # which follows the answer
+        if place == "completion":  # this place comes after the answer
             told, patience = asked.result(), PATIENCE_S
         else:
             told, patience = {}, SOON_S
         while not self._threads.held(breakpoints, patience):
-            if asked.done():  # and no thread has come there
+            if asked.done():  # no thread got to the place
                 self._threads.let_go(breakpoints)
                 return asked.result()
         self._held[place] = asked, breakpoints
@@ -193,12 +193,12 @@ class BrokerSystem(System):
             self._refuse(line["log_refuses"])
 
     def _withhold_ids(self, is_wanted: bool) -> None:
-        """Holds the controller's thread that gives out producer ids, and takes those that the
-        broker has; or lets it go on, until there are ids again."""
+        """Holds the controller's thread that allocates producer ids, and uses up the broker's ids;
+        or releases it, and waits until there are ids again."""
         assert self._threads is not None
         if is_wanted:
             self._withheld = self._threads.hold("allocation")
-            self.passing = PASSING - {NOT_YET}  # the answer: there is none
+            self.passing = PASSING - {NOT_YET}  # now this error means: there is no id
         else:
             self._threads.let_go(self._withheld)
             self._withheld, self.passing = [], PASSING
@@ -219,7 +219,7 @@ class BrokerSystem(System):
             )
 
     def _refuse(self, is_wanted: bool) -> None:
-        """Has the transaction log refuse records, or take them again."""
+        """Makes the transaction log refuse records, or accept them again."""
         if is_wanted:
             self.cluster.settings.altered("max.message.bytes", "1")
         else:
@@ -228,8 +228,8 @@ class BrokerSystem(System):
         self._probe("UNKNOWN_SERVER_ERROR" if is_wanted else "NONE")
 
     def _probe(self, error: str) -> None:
-        """Waits until the transaction log takes records, or refuses them: until InitProducerId has
-        this error."""
+        """Waits until InitProducerId has this error: the transaction log accepts or refuses
+        records."""
         until = time.monotonic() + PATIENCE_S
         name = f"{self.cluster.prefix}-probe"
         asked = {"transactional_id": name, "transaction_timeout": 60_000}
@@ -241,7 +241,7 @@ class BrokerSystem(System):
             time.sleep(0.02)
 
     def close(self) -> None:
-        """Lets every thread go on, and restores changed settings."""
+        """Releases all held threads, and restores changed settings."""
         with suppress(BrokerError):
             if self._refuses:
                 self._refuse(False)
@@ -260,8 +260,8 @@ class BrokerSystem(System):
         return self._tolerates(found)
 
     def sleep(self, ms: int) -> None:
-        """Waits, also until transactions that have timed out by then are aborted. `elapsed_ms`
-        returns the time."""
+        """Waits, and then until transactions whose timeout is over are aborted. `elapsed_ms`
+        returns the real time."""
         time.sleep(ms / 1000)
         if self.settles:
             self._until(
@@ -269,8 +269,8 @@ class BrokerSystem(System):
             )
 
     def elapsed_ms(self) -> int:
-        """The time since the last call, and the time of the last answer once more: a transaction
-        may have begun as soon as it was asked for."""
+        """The time since the last call, plus the last request's duration: a transaction may have
+        begun when its request was sent."""
         now = time.monotonic()
         ms = (now - self._told + self._latency) * 1000
         self._told = now
@@ -278,13 +278,14 @@ class BrokerSystem(System):
         return round(ms) + 1
 
     def settle(self) -> bool:
-        """Waits until no end is in progress but one that is held; whether it did."""
+        """Waits until no end is in progress, unless an end is held. Returns `settles`."""
         if self.settles and not self._held.keys() & ENDS_HELD:
             self._until(lambda state: state["transaction_state"] not in _PREPARED)
         return self.settles
 
     def _until(self, is_over: Callable[[Mapping[str, Any]], bool]) -> None:
-        """Waits for each id, but for one whose end has stayed in flight before: nobody ends it."""
+        """Waits until the condition holds for each id. Skips ids that didn't reach it in time
+        before."""
         for name in self._requests.ids:
             until = time.monotonic() + PATIENCE_S
             while name not in self._stuck and not is_over(self._state(name)):
@@ -302,7 +303,7 @@ class BrokerSystem(System):
         self.cluster.drop()
         until = time.monotonic() + SLOWEST_LOAD_S
         while time.monotonic() < until:
-            with suppress(UnreachableError, NoAnswerError):  # it is still starting
+            with suppress(UnreachableError, NoAnswerError):  # a broker is still starting
                 if self._is_back():
                     break
             time.sleep(0.1)
@@ -318,12 +319,12 @@ class BrokerSystem(System):
         return all(self._requests.ask("ListOffsets", one).get("offset", -1) >= 0 for one in asked)
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
-        """See System: InitProducerId by InitProducerId."""
+        """See System. Sends one InitProducerId for each epoch."""
         if self.skipped.pop(transactional_id, None) != producer_epoch:
             use_up(self.cluster, [self.skip(transactional_id, producer_epoch)])
 
     def skip(self, transactional_id: str, producer_epoch: int) -> Skip:
-        """The time that `use_up` takes to raise an id's epoch."""
+        """The argument of `use_up` that raises an id's epoch."""
         name = str(self._requests.id_of(transactional_id))
         now = self._state(name)["producer_epoch"] if self.settles else 0
         return Skip(name, now, producer_epoch)

@@ -19,11 +19,11 @@ FENCES: Final = frozenset(
     ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "TRANSACTION_COORDINATOR_FENCED",
      "INVALID_PRODUCER_ID_MAPPING", "FENCED_INSTANCE_ID")
 )  # fmt: skip
-"""The errors for a request of somebody who no longer may send it, or never might."""
+"""The errors that fence the sender of a request."""
 APPENDS: Final = frozenset(("Produce", "TxnOffsetCommit", "WriteTxnMarkers"))
 """The requests that write to a log."""
 OF_LOGS: Final = frozenset(("batches", "base_offset", "last_stable_offset", "offset"))
-"""The fields that tell what is in a log, and what of it may be read."""
+"""The fields that show a log's content, and the readable part of it."""
 IDENTITY: Final = frozenset(("producer_id", "producer_epoch"))
 _SOURCE = re.compile(r"^(.*?, row .*?)(?: \([^()]*\))?$")
 _NONE: Final = "NONE"
@@ -31,8 +31,8 @@ _NONE: Final = "NONE"
 
 @dataclass
 class Finding:
-    """A disagreement, as the smallest run that shows it. `suite` found it, `count` times;
-    `is_repeated` says whether the same requests show it again (None: this wasn't tried)."""
+    """A disagreement, with the smallest run that shows it. `suite` found it `count` times.
+    `is_repeated`: whether the same requests show it again (None: not tried)."""
 
     suite: str
     disagreement: DisagreementError
@@ -47,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Cause:
-    """Disagreements that have one cause. `name` says so in a line, which `--known` takes."""
+    """The disagreements with one cause. `name` is a line about the cause, as `--known` takes it."""
 
     rank: Rank
     name: str
@@ -55,17 +55,17 @@ class Cause:
 
     @property
     def count(self) -> int:
-        """How often they came."""
+        """The number of times that they occurred."""
         return sum(finding.count for finding in self.findings)
 
     @property
     def rows(self) -> list[str]:
-        """The rows that a broker doesn't take as declared, with their sources."""
+        """The rows that a broker doesn't follow, with their sources."""
         return sorted({row for finding in self.findings for row in finding.difference.rows})
 
 
 def causes(findings: Iterable[Finding]) -> list[Cause]:
-    """The disagreements by their causes: the worst first, and of one kind the most frequent."""
+    """The causes of disagreements: the worst kind first, and within a kind the most frequent."""
     found: dict[tuple[Rank, str], list[Finding]] = {}
     for finding in findings:
         key = rank_of(finding.disagreement), name_of(finding.disagreement)
@@ -75,7 +75,7 @@ def causes(findings: Iterable[Finding]) -> list[Cause]:
 
 
 def rank_of(found: DisagreementError) -> Rank:
-    """How bad a disagreement is."""
+    """The kind of a disagreement."""
     difference, error = Difference.of(found), _error(found)
     if found.no_answer is not None:
         return "no answer"
@@ -97,8 +97,8 @@ def rank_of(found: DisagreementError) -> Rank:
 
 
 def name_of(found: DisagreementError) -> str:
-    """The cause of a disagreement: the row that should decide, and the actual answer; of a refusal
-    that is a wrong one, or has a wrong field, the same for all rows."""
+    """The name of a disagreement's cause: the row that should decide, and the actual answer. If one
+    refusal replaces another, or has a wrong field, all rows have the same cause."""
     difference, error = Difference.of(found), _error(found)
     if found.no_answer is not None:
         return f"{difference.request}: {difference.given[0]}"
@@ -124,8 +124,8 @@ def changes_nothing(found: DisagreementError) -> bool:
 
 
 def is_known(found: DisagreementError, known: Collection[str]) -> str | None:
-    """The line of `known` that names a disagreement: its cause, or the one row that decides. None:
-    there is none."""
+    """The line of `known` that names a disagreement: its cause, or the deciding row. None: no line
+    does."""
     for name in (name_of(found), _rows(Difference.of(found))):
         if name in known:
             return name
@@ -145,6 +145,6 @@ def _error(found: DisagreementError) -> str | None:
 
 
 def _rows(difference: Difference) -> str:
-    """The rows that decide, without their sources: the first of each answer that is allowed."""
+    """The deciding rows, without their sources: the first row of each allowed answer."""
     names = {row.split(", then ")[0] for row in difference.rows}
     return " or ".join(sorted(_SOURCE.sub(r"\1", name) for name in names))

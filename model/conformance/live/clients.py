@@ -1,5 +1,5 @@
 """The clients of a run: the versions that each release's client sends, and the next requests of
-honest ones."""
+honest clients."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ NAME: Final = "a"
 PARTITION: Final = "t-0"
 GROUP: Final = "g"
 SHORT_MS: Final = 1_000
-"""A transaction's timeout that is waited for."""
+"""The short timeout of transactions, in ms; a run waits for it."""
 MOST_CLIENTS: Final = 2
-"""So many honest clients a way has at most: an instance, and a newer one."""
+"""The largest number of honest clients on a way: an instance and a newer one."""
 Versions = Mapping[str, tuple[int, int]]
-"""The oldest and newest version of each request that is sent."""
+"""The oldest and newest sent version of each request."""
 
 
 def versions_of(known: Versions, as_client: str | None) -> Versions:
-    """The versions that are sent: those of a client of this release, or all that are known."""
+    """The sent versions: those of a client of this release, or all known ones."""
     if as_client is None:
         return dict(known)
     features = KAFKA.features_at(as_client)
@@ -37,8 +37,8 @@ def versions_of(known: Versions, as_client: str | None) -> Versions:
 
 
 def of_releases(versions: Versions, cluster: Cluster) -> Iterator[dict[str, int]]:
-    """The versions that clients of all releases send to a cluster, the newest release first, each
-    once."""
+    """The versions that clients of the releases send to a cluster, the newest release first,
+    without duplicates."""
     found: list[dict[str, int]] = []
     for release in reversed(RELEASED):
         sent = sends(versions_of(versions, release), cluster.transaction_version)
@@ -50,8 +50,8 @@ def of_releases(versions: Versions, cluster: Cluster) -> Iterator[dict[str, int]
 def honest_moves(
     clients: Sequence[Honest], releases: Sequence[Mapping[str, int]]
 ) -> Iterator[tuple[dict[str, Any], Honest | None]]:
-    """The requests that honest clients send next, the newest first, and that a new one does; each
-    with its sender."""
+    """The next requests of honest clients and of a new one, the newest client first, each with its
+    sender."""
     for client in reversed(clients):
         for line in client.next([PARTITION], GROUP):
             yield line, client

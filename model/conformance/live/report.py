@@ -13,13 +13,13 @@ from .causes import RANKS, Cause, Finding, causes, name_of, rank_of
 from .run import Report, why_not
 
 SHOWN: Final = 2
-"""So many disagreements of a cause are shown in full."""
+"""The number of a cause's disagreements that are shown in full."""
 _RANDOM: Final = "random requests didn't come to it"
 _NOT_RUN: Final = "the directed suite, which tests each row, didn't finish"
 
 
 def text(report: Report) -> str:
-    """The printed lines."""
+    """The printed report."""
     mode = "settled: each end is over before the next request" if report.is_settled else (
         "raw: while an end is in progress, both answers are allowed; races aren't distinguished"
     )  # fmt: skip
@@ -69,7 +69,7 @@ def text(report: Report) -> str:
 
 
 def _shown(number: int, finding: Finding, *, is_whole: bool) -> list[str]:
-    """A disagreement: its run, or of one whose cause others show in full how long its run is."""
+    """A disagreement as lines: its run, or (if not `is_whole`) only the run's length."""
     how = "" if finding.count == 1 else f", {finding.count} times"
     how += ", not again by the same requests" if finding.is_repeated is False else ""
     head = f"disagreement {number}, {finding.suite}{how}:"
@@ -81,8 +81,8 @@ def _shown(number: int, finding: Finding, *, is_whole: bool) -> list[str]:
 
 
 def _rows(report: Report) -> list[str]:
-    """Which rows were provoked, and why others weren't: of a run of random requests alone the
-    number."""
+    """Lines about the provoked rows, and the reasons for the others. A run with only random
+    requests has only their number."""
     lines: list[str] = []
     outside = report.from_outside
     reached = [row for row in outside if row in report.provoked]
@@ -115,7 +115,7 @@ def _rows(report: Report) -> list[str]:
 
 
 def shortest_first(cause: Cause) -> list[Finding]:
-    """The disagreements of a cause, those with the shortest runs first."""
+    """The disagreements of a cause, the shortest run first."""
     return sorted(cause.findings, key=lambda finding: len(finding.disagreement.trace))
 
 
@@ -125,9 +125,9 @@ def in_order(report: Report) -> list[Finding]:
 
 
 def exit_code(report: Report) -> int:
-    """12 where the brokers disagree; else 1 after an internal error, 130 where the run was
-    interrupted, 2 where the brokers were gone before the end, and 20 where nothing was compared, or
-    a broker went away that others stand in for: it may have crashed."""
+    """12 if the brokers disagree; else 1 after an internal error, 130 if the run was interrupted, 2
+    if the brokers went away before the end, and 20 if nothing was compared or a broker went away
+    while others took over: it may have crashed."""
     if report.findings:
         return 12
     if report.internal is not None:
@@ -140,13 +140,13 @@ def exit_code(report: Report) -> int:
 
 
 def verdict(report: Report) -> str:
-    """In a word."""
+    """The verdict in a word."""
     words = {12: "DISAGREES", 0: "CONFORMS", 20: "UNJUDGED", 130: "INTERRUPTED"}
     return words.get(exit_code(report), "INCOMPLETE")
 
 
 def as_json(report: Report) -> Mapping[str, Any]:
-    """The result for machines. A row is `reachable` by a run like this one."""
+    """The result as plain data. A row is `reachable` if a run of this kind can provoke it."""
     outside = report.from_outside
     return {
         "bootstrap": report.bootstrap,
@@ -200,8 +200,8 @@ def as_json(report: Report) -> Mapping[str, Any]:
 
 
 def junit(report: Report) -> str:
-    """A test case for each row, skipped where it wasn't provoked, and one for each cause of
-    disagreements. Of random requests alone those rows that were provoked."""
+    """JUnit XML: a test case for each row, skipped if the row wasn't provoked, and one for each
+    cause of disagreements. A run with only random requests has only the provoked rows."""
     suite = Xml.Element("testsuite", name=f"epochfence {report.protocol}")
     for row in report.rows:
         name = f"{row.event}, {row.row}"
@@ -230,7 +230,7 @@ def junit(report: Report) -> str:
 
 
 def traces(report: Report) -> Iterator[tuple[str, str]]:
-    """A file for each disagreement, its name and its lines, for `replay` and `epochfence diff`."""
+    """A file for each disagreement (name and text), for `replay` and `epochfence diff`."""
     for number, finding in enumerate(in_order(report), 1):
         yield f"disagreement-{number}.jsonl", finding.disagreement.lines()
 

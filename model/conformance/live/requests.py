@@ -1,8 +1,8 @@
-"""The oracle's requests as Kafka has them, of one run on a real cluster, and its answers as the
-oracle has them.
+"""Translates the oracle's requests to Kafka's, for one run on a real cluster, and Kafka's answers
+to the oracle's.
 
-A name in a request (`a`, `t-0`, `g`) stands for one of the run's own. The same holds for the
-producer id that no broker has given out. Each run starts with new ids and with empty partitions.
+Each name in a request (`a`, `t-0`, `g`) is replaced by a name of the run, as is the unknown
+producer id. Each run starts with new ids and empty partitions.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ OFFSETS: Final = "__consumer_offsets"
 PATIENCE_S: Final = 5
 NOT_YET: Final = "COORDINATOR_LOAD_IN_PROGRESS"
 READS: Final = 10
-"""So often a partition is read again whose records go beyond the last stable offset."""
+"""The number of reads of a partition while its records go beyond the last stable offset."""
 BEYOND: Final = "beyond_last_stable_offset"
 _numbers = count()
 
 
 class Requests:
-    """The requests of one run on `cluster`. `ids` are the transactional ids that it has asked for,
-    and `places` its partitions."""
+    """The requests of one run on `cluster`. `ids` are its transactional ids so far, `places` its
+    partitions."""
 
     def __init__(self, cluster: LiveCluster) -> None:
         self.cluster = cluster
@@ -43,7 +43,7 @@ class Requests:
         self.ids: list[str] = []
         self.places: dict[str, tuple[str, int]] = {}
         self.waits_for_ids = True
-        """Whether producer ids are waited for where there are none yet."""
+        """Whether InitProducerId is repeated while there is no producer id."""
         self._names: dict[tuple[str, int], str] = {}
         self._begun: set[str | None] = set()
         self._offsets_partitions: int | None = None
@@ -67,7 +67,7 @@ class Requests:
         return self._asks[request](fields, self._version(request, fields))
 
     def own(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The fields, with this run's own value for the producer id that no broker gave out."""
+        """The fields, with the run's own value for the unknown producer id."""
         if fields.get("producer_id", -1) == UNKNOWN_ID:
             return {**fields, "producer_id": UNKNOWN_ID + self.number}
         return fields
@@ -75,13 +75,13 @@ class Requests:
     def _version(self, request: str, fields: Mapping[str, Any]) -> int:
         newest = self.cluster.newest(request)
         if request == "AddPartitionsToTxn":
-            newest = min(newest, OF_BROKERS - 1)  # the newest that clients send
+            newest = min(newest, OF_BROKERS - 1)  # the newest version that clients send
         return fields.get("api_version", newest)
 
     # Names ------------------------------------------------------------------------------------
 
     def id_of(self, name: str | None) -> str | None:
-        """The transactional id that a name stands for."""
+        """The run's transactional id for a name."""
         if not name:
             return name
         real = f"{self.cluster.prefix}-{self.number}-{name}"
@@ -94,13 +94,13 @@ class Requests:
         if not self._offsets_partitions:
             self.cluster.group_coordinator(real)
             self._offsets_partitions = self.cluster.partitions_of(OFFSETS)
-        if self._offsets_partitions:  # else it keeps them elsewhere
+        if self._offsets_partitions:  # otherwise the cluster keeps offsets elsewhere
             place = OFFSETS, partition_for(real, self._offsets_partitions)
             self._names[place] = offsets_partition(name)
         return real
 
     def place(self, partition: str) -> tuple[str, int]:
-        """The topic and number that a partition's name stands for."""
+        """The run's topic and partition number for a name."""
         if partition not in self.places:
             self.places[partition] = place = self.cluster.new_partition()
             self._names[place] = partition
@@ -138,7 +138,7 @@ class Requests:
             told = identity(
                 self._of_coordinator("InitProducerId", asked, version, transaction_timeout=timeout)
             )
-            # Of an id that nobody knows it has done nothing: new producer ids are on their way.
+            # For an unknown id it has no effect: new producer ids are on their way.
             is_early = is_new and told["error"] == NOT_YET and self.waits_for_ids
             if not is_early or time.monotonic() > until:
                 return told
@@ -147,7 +147,7 @@ class Requests:
         told = self._of_coordinator(
             "EndTxn", fields, version, committed=fields["result"] == "COMMIT"
         )
-        # Before version 5 the answer is an error alone.
+        # Before version 5 the answer is only an error.
         return identity(told) if version >= 5 else {"error": told["error_code"]}
 
     def _add(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
@@ -340,7 +340,7 @@ class Requests:
         return {**found, "partitions": sorted(partitions)}
 
     def state(self, name: str) -> dict[str, Any]:
-        """The state of a transactional id, by its whole name."""
+        """The state of a transactional id, by its full name."""
         node = self.cluster.coordinator(name)
         told = self.cluster.ask(node, "DescribeTransactions", {"transactional_ids": [name]})
         return only("DescribeTransactions", told["transaction_states"], transactional_id=name)

@@ -32,24 +32,24 @@ from .suites.random_requests import LEVELS, Drawn, DrawnHonest
 from .suites.search_cache import Searches
 
 TRIES: Final = 30
-"""So often a row is tried that takes a request while an end is in progress."""
+"""The number of tries for a row that needs a request while an end is in progress."""
 TRIES_AGAIN: Final = 2
-"""And so often any other."""
+"""The number of tries for other rows."""
 LENGTH: Final = 40
-"""So many requests a random run has."""
+"""The number of requests in a random run."""
 RAW_LENGTH: Final = 12
-"""So many it has where ends aren't waited for: with each of them more states are possible."""
+"""The number if the run doesn't wait for ends: each request adds possible states."""
 SHRINK_S: Final = 60
-"""So long a smaller run is looked for that shows a disagreement; of those of random requests in all
-as long as these take, and no less than this."""
+"""The time in s for shrinking one disagreement. Shrinking those of random requests takes together
+at most the time of the suite, or this time if it is longer."""
 BARREN: Final = 20
-"""After so many runs of requests one after another without any answer a suite ends."""
+"""The number of consecutive runs without any answer after which a suite ends."""
 BACK_S: Final = 10
-"""So long a broker that has gone is waited for, if there is no --restart-command."""
+"""The time in s to wait for a broker that has gone, without --restart-command."""
 MOST_TIMEOUTS: Final = 3
-"""After so many answers that didn't come in time the directed suite doesn't send such a request."""
+"""The number of timeouts after which the directed suite no longer sends a request."""
 START: Final = "start"
-"""What is asked before the suites."""
+"""The name of the requests before the suites."""
 
 _REPLICA = "takes a replica of the transaction log that is behind, and a broker that comes back"
 _MOVES = "takes another broker, which takes over"
@@ -64,7 +64,7 @@ BESIDE: Final[Mapping[str, str]] = {
     "question expires": "takes producer.id.expiration.ms: --alter-configs",
     "records are deleted": "takes DeleteRecords: --alter-configs",
 }
-"""The reasons why rows of events that aren't requests aren't provoked."""
+"""For events that aren't requests: the reason why their rows aren't provoked."""
 _ID = "takes a controller that gives out no producer ids: --debugger"
 _TWO_LEVELS = "takes a transaction at the largest epoch: transaction.version has to change"
 _AT_ONCE = "takes a request that is held between two of its steps: --debugger"
@@ -92,13 +92,13 @@ ALONE: Final[Mapping[str, str]] = {
     "record-in-log": _REPLICA,
     "tombstone-in-log": BESIDE["transactional id expiry"],
 }
-"""The reasons why requests one after another don't reach certain rows."""
+"""For rows that sequential requests don't reach: the reason."""
 ABSENT: Final[Mapping[tuple[str, str], str]] = {
     ("look up", "describe-null-id"): "no DescribeTransactions is without an id",
-    ("WriteTxnMarkersResponse", "closed-connection"): "nobody reads what comes too late",
+    ("WriteTxnMarkersResponse", "closed-connection"): "nobody reads an answer that comes too late",
     ("continue the fence", "unknown-id"): "an entry that is fenced has its epoch",
 }
-"""Rows that a broker can't take; they are there for what asks the tables without one."""
+"""Rows that a broker can't take. They are for users of the tables without a broker."""
 
 
 @dataclass
@@ -121,11 +121,11 @@ class Report:
     ended_early: str | None = None
     level: Level = "any"
     known: Counter[str] = field(default_factory=Counter[str])
-    """How often each known difference came, by the line that names it."""
+    """The number of times that each known difference occurred, by its line."""
     without: list[str] = field(default_factory=list[str])
     """The requests that weren't sent because the user lacks permission."""
     lacking: list[Lacking] = field(default_factory=list[Lacking])
-    """The APIs of which less was sent than there is."""
+    """The APIs of which some versions weren't sent."""
     went_away: list[str] = field(default_factory=list[str])
     """The brokers that went away while others took over."""
     interrupted: bool = False
@@ -142,13 +142,12 @@ class Report:
 
     @property
     def from_outside(self) -> list[RowName]:
-        """The rows that are provoked, or no reason is known why they can't be by requests one after
-        another."""
+        """The rows that were provoked, or that sequential requests can reach as far as known."""
         return [row for row in self.rows if row in self.provoked or why_not(row) is None]
 
 
 def why_not(row: RowName) -> str | None:
-    """Why requests one after another don't reach a row, where that is known."""
+    """The reason why sequential requests don't reach a row; None if none is known."""
     if (row.event, row.row) in ABSENT:
         return ABSENT[row.event, row.row]
     if row.event == "continue the fence" and row.row not in ALONE:
@@ -159,11 +158,11 @@ def why_not(row: RowName) -> str | None:
 
 
 class Run:
-    """Suites against a cluster. `report` grows; its results are kept if the cluster goes away.
+    """Suites against a cluster. `report` has the results so far, also if the cluster goes away.
 
-    `protocol` is the release that the cluster is held to, `level` which requests are sent. With
-    `settles` each end is over before anything else is asked, else answers of both kinds are
-    allowed.
+    `protocol` is the release that the cluster is compared with, `level` the kind of requests. With
+    `settles` each end is over before the next request; otherwise the answers before and after an
+    end are both allowed.
     """
 
     def __init__(
@@ -187,7 +186,7 @@ class Run:
         try:
             begin(cluster)
         except BrokerError as error:
-            if not cluster.silences:  # nothing is lost
+            if not cluster.silences:  # there are no findings yet
                 raise
             gone = str(error)
         self.settles = settles and "DescribeTransactions" in cluster.versions
@@ -209,7 +208,7 @@ class Run:
             self._beside(error)
 
     def system(self) -> System:
-        """The cluster as if nothing had been done in it."""
+        """A system under test on the cluster, with new names."""
         return self._system()
 
     def _system(self, restarts: Callable[[], None] | None = None) -> BrokerSystem:
@@ -224,13 +223,13 @@ class Run:
                     threads=self.threads,
                     tolerates=self._tolerates,
                 )
-            except NoAnswerError as error:  # of a coordinator's epoch, which markers alone need
+            except NoAnswerError as error:  # a coordinator's epoch, which only markers need
                 self._beside(error)
                 self.cluster.leave_out("WriteTxnMarkers", error.what)
                 self.versions = {k: v for k, v in self.versions.items() if k != "WriteTxnMarkers"}
 
     def _revive(self) -> None:
-        """Goes on over new connections. Raises BrokerError where the brokers are gone."""
+        """Connects again. Raises BrokerError if the brokers have gone."""
         try:
             self.cluster.revive(BACK_S if self.restarts is None else 1)
         except BrokerError:
@@ -245,7 +244,7 @@ class Run:
     # The directed suite -----------------------------------------------------------------------
 
     def directed(self) -> None:
-        """Goes to each row on the way that a search found."""
+        """Provokes each row with the requests that a search found."""
         self.report.is_directed = True
         found: Mapping[RowName, Way] = {}
         with self._counted("directed"):
@@ -293,7 +292,7 @@ class Run:
         )
 
     def _why_not(self, row: RowName) -> str:
-        """Why the search has found no way to a row."""
+        """The reason why the search found no way to a row."""
         if self.report.level == "well-behaved" and why_not(row) is None:
             return _NOT_HONEST
         why = why_not(row) or _NOT_FOUND
@@ -305,7 +304,7 @@ class Run:
         return _NOT_FOUND if is_given else why
 
     def _is_silent(self, line: Line) -> bool:
-        """Whether a line's request has had no answer in time again and again."""
+        """Whether a line's request has timed out `MOST_TIMEOUTS` times."""
         name = line.get("request")
         if name not in self.cluster.versions:
             return False
@@ -324,14 +323,14 @@ class Run:
             self._shrink()
             if row in self.report.provoked:
                 return
-            if met or self._tolerated > before:  # it would again
+            if met or self._tolerated > before:  # another try would give the same
                 self.report.missed[row] = _DISAGREES
                 return
         self.report.missed[row] = _RACE if way.races else _OTHERWISE
 
     def _go_together(self, found: Mapping[RowName, Way]) -> None:
-        """Takes ways with a long wait, and waits once for all of them. Ways that fail are tried
-        again, one by one."""
+        """Runs several ways with a long wait together, with one wait for all. Ways that fail are
+        tried again, one by one."""
         shared = None if self.restarts is None else Shared(self.restarts)
         going: list[Going] = []
         try:
@@ -352,8 +351,8 @@ class Run:
                 self._go(row, way)
 
     def _taking(self, session: Session, way: Way) -> Generator[Line]:
-        """Sends the lines of a way to the cluster, and reads the state afterwards. A line that
-        takes long is announced first."""
+        """Sends the lines of a way to the cluster, and then reads the state. Yields a slow line
+        before it is sent."""
         system: Any = session.system
         settles = system.settles
         try:
@@ -374,21 +373,21 @@ class Run:
         except StalledError:
             self._tolerated += 1
         except (NotHeldError, TooManyStatesError):
-            pass  # the way is gone, or so much is open that anything would be allowed
+            pass  # the way isn't possible now, or too many states are possible
         finally:
             system.close()
             self._count(session)
 
     def _names_an_old_coordinator(self, session: Session) -> bool:
-        """Whether a marker of the run names an epoch that its coordinator no longer has, though the
-        run has no restart: a leader that refuses it is right."""
+        """Whether a marker of the run may have an old coordinator epoch although the run has no
+        restart. A leader that refuses it is right."""
         lines = [exchange.line for exchange in session.trace]
         marks = any(line.get("request") == "WriteTxnMarkers" for line in lines)
         restarts = any("restart" in line for line in lines)
         return marks and not restarts and self.cluster.has_new_coordinators()
 
     def _shrink(self) -> None:
-        """Keeps the findings of ways, which takes requests and restarts of its own."""
+        """Shrinks and keeps the findings of ways. This needs further requests and restarts."""
         while self._unshrunk:
             self._found("directed", self._unshrunk.pop(0))
 
@@ -400,7 +399,7 @@ class Run:
         deleted = {line["delete_records"] for line in asked if "delete_records" in line}
         lines: list[Line] = []
         for partition in sorted(partitions):
-            if partition not in deleted:  # where a log starts, its consumers ask first
+            if partition not in deleted:  # a consumer would first ask for the log's start
                 lines += [
                     {"request": "Fetch", "partition": partition},
                     {"request": "Fetch", "partition": partition, "committed": False},
@@ -416,8 +415,8 @@ class Run:
     # The random suite -------------------------------------------------------------------------
 
     def random(self, seconds: float) -> None:
-        """Draws requests for so many seconds, most of them right: those in which disagreements are
-        shrunk don't count."""
+        """Sends random requests for this time, most of them right. Time for shrinking doesn't
+        count."""
         began, number, self._unused = time.monotonic(), 0, 0.0
         self._most_unused = max(seconds, SHRINK_S)
         with self._counted("random"):
@@ -446,7 +445,7 @@ class Run:
             if not self._names_an_old_coordinator(session):
                 self._found("random", found)
         except TooManyStatesError:
-            pass  # so much is open that anything would be allowed
+            pass  # too many states are possible
         finally:
             session.system.close()
             self._count(session)
@@ -464,7 +463,7 @@ class Run:
             raise BrokerError(f"{self.cluster.place} gives no answers any more")
 
     def _found(self, suite: str, found: DisagreementError) -> None:
-        """Keeps a disagreement that is like none before, as its smallest run."""
+        """Keeps a new disagreement with its smallest run."""
         finding = self._kept(suite, found)
         if finding is None:
             return
@@ -482,7 +481,7 @@ class Run:
             if finding.is_repeated:
                 for smaller in shrinking(found, self.system, seconds=left):
                     finding.disagreement = smaller
-        finally:  # also where the brokers go away meanwhile
+        finally:  # also if the brokers go away meanwhile
             self._shrunk = None
             self._unused += time.monotonic() - began
             other = self._known.setdefault(finding.difference, finding)
@@ -492,7 +491,7 @@ class Run:
                 self.report.findings.remove(finding)
 
     def _kept(self, suite: str, found: DisagreementError) -> Finding | None:
-        """A disagreement that is like none before; others are counted, as are known ones."""
+        """The finding for a new disagreement; None for others, which are only counted."""
         if (name := is_known(found, self.report.known)) is not None:
             self.report.known[name] += 1
             return None
@@ -505,8 +504,8 @@ class Run:
         return finding
 
     def _tolerates(self, found: DisagreementError) -> bool:
-        """Whether a run goes on after a difference that is known, or was found before: if both
-        answers are refusals, the states are as declared."""
+        """Whether a run continues after a difference that is known or was found before. It does so
+        only if both answers are refusals, which change no state."""
         difference = Difference.of(found)
         if not changes_nothing(found):
             return False
@@ -520,12 +519,12 @@ class Run:
         return True
 
     def _beside(self, error: NoAnswerError) -> None:
-        """Keeps that a request of our own had no answer."""
+        """Keeps the finding that a request of the run itself got no answer."""
         last = Exchange({"request": error.request}, {NO_ANSWER: error.what})
         self._kept(START, DisagreementError([last], [], self.protocol, is_beside=True))
 
     def keep(self, suite: str) -> None:
-        """Keeps unshrunk findings as they were found: the brokers are gone."""
+        """Keeps the remaining findings unshrunk: the brokers have gone."""
         for found in self._unshrunk:
             self._kept(suite, found)
         self._unshrunk.clear()
@@ -539,7 +538,7 @@ def _is_answer(exchange: Exchange) -> bool:
 
 
 _NOT_FOUND = "the search finds no way to it"
-_NOT_ALLOWED = "the search finds no way to it without what takes CLUSTER_ACTION"
+_NOT_ALLOWED = "the search finds no way to it without requests that need CLUSTER_ACTION"
 _NOT_HONEST = "no honest client comes to it"
 _SILENT = "a request on the way to it gets no answer in time"
 _DISAGREES = "the brokers disagree on the way to it"
@@ -548,7 +547,7 @@ _OTHERWISE = "its way was gone, and another row may have answered alike"
 
 
 class _Counted:
-    """Counts the requests and the seconds of a suite, and keeps why it ended early."""
+    """Counts the requests and the seconds of a suite, and notes the reason for an early end."""
 
     def __init__(self, run: Run, suite: str) -> None:
         self._run, self._suite = run, suite
@@ -568,7 +567,7 @@ class _Counted:
                 report.ended_early = str(error)
             case KeyboardInterrupt():
                 report.ended_early, report.interrupted = "it was interrupted", True
-                self._run.cluster.drop()  # answers are on their way
+                self._run.cluster.drop()  # answers may still arrive on these connections
             case Exception():
                 report.ended_early = f"internal error: {type(error).__name__}: {error}"
                 report.internal = "".join(traceback.format_exception(error))

@@ -1,1 +1,1 @@
-"""Vectors for implementations in other languages: the effect of each row, as data."""
+"""Test vectors for implementations in other languages: the effect of each row, as data."""

@@ -14,13 +14,13 @@ from .search import OF_MACHINES, Event, Found, Run, Search
 from .values import message, named
 
 FORMAT: Final = 1
-"""The version of the files' form: a larger one where a reader of the old form would go wrong."""
+"""The version of the file format. It rises when a reader of the old format would fail."""
 SCHEMA: Final = "vectors.schema.json"
 _NOT_FOUND = "the search finds no way to it"
 
 
 def vectors(search: Search, of: str) -> dict[str, Any]:
-    """The vectors of a coordinator or a leader, and the rows without any."""
+    """The vectors of a coordinator or a leader, and the rows without a vector."""
     rows = [row for row in search.rows if row.machine in OF_MACHINES[of]]
     found = [one for one in search.found.values() if one.row in rows]
     found.sort(key=lambda one: (one.row, json.dumps(named(one.event.arguments), sort_keys=True)))
@@ -38,13 +38,13 @@ def vectors(search: Search, of: str) -> dict[str, Any]:
 
 
 def _why(row: RowName) -> str:
-    """Why a row has no vector, without the option of `conform` that may follow the reason."""
+    """The reason why a row has no vector, without the option of `conform` at its end."""
     why = why_not(row)
     return _NOT_FOUND if why is None else f"{_NOT_FOUND}: {why.partition(': --')[0]}"
 
 
 def text(data: dict[str, Any]) -> str:
-    """The file: a line for each vector."""
+    """The text of the file, with a line for each vector."""
     head = {name: value for name, value in data.items() if name != "vectors"}
     lines = ",\n".join(f"    {json.dumps(vector)}" for vector in data["vectors"])
     return f'{json.dumps(head, indent=2)[:-2]},\n  "vectors": [\n{lines}\n  ]\n}}\n'
@@ -81,7 +81,7 @@ def _run(run: Run | None) -> dict[str, Any]:
 
 
 def _releases(machine: Machine, one: Found) -> Iterator[str]:
-    """The releases that have the row."""
+    """The releases with this row."""
     rows = [row for table in machine.tables for row in table.rows if _is(one.row, row, table)]
     for release in RELEASED:
         features = KAFKA.features_at(release) - {*one.event.without}

@@ -1,8 +1,9 @@
-"""Rows and classes of arguments of a coordinator and a leader, each with a way that leads to it.
+"""The rows of a coordinator and a leader by classes of arguments, each with a run that reaches it.
 
-The ways from outside are those of `model.conformance.live.suites.directed_suite`. The search goes
-on from their states with the events that no request causes: a log that fails, another broker that
-takes over, a second request between two steps of one, no producer id, a day that passes.
+The search starts with the sequences of requests from
+`model.conformance.live.suites.directed_suite`. It continues from their states with events that no
+request causes: a failed append, a failover, a second request between two steps of another one, a
+missing producer id, a long time.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ from ..live.suites.directed_suite import (
 from ..possible_states import RowName
 
 STEPS: Final = 5_000
-"""So many requests are tried for the ways from outside: more find one row more."""
+"""The number of tried requests of the first part. More requests find only one more row."""
 EVENTS: Final = {"coordinator": 10_000, "transaction": 150_000, "partition": 10_000}
-"""So many events are tried on the states behind them."""
+"""The number of tried events of the second part, for each machine."""
 CHOICES: Final = 100
-"""So many choices of arguments are tried for one event in one state."""
+"""The number of tried arguments for one event in one state."""
 FAR_MS: Final = 10**10
-"""A time at which all that expires has expired."""
+"""A time in ms at which everything has expired."""
 OF_MACHINES: Final = {"coordinator": ("coordinator", "transaction"), "leader": ("partition",)}
-"""The machines of the tables, by whose they are."""
+"""The machines of a coordinator and of a leader."""
 ERRORS: Final = (
     "NONE",
     "NOT_LEADER_OR_FOLLOWER",
@@ -54,17 +55,19 @@ ERRORS: Final = (
     "CONCURRENT_TRANSACTIONS",
     "NOT_COORDINATOR",
 )
-"""The answers of a log, a leader or a coordinator: success, retriable, fatal, and none of these."""
+"""The answers of a log, a leader or a coordinator: success, retriable errors, fatal errors, and
+others."""
 OUTSIDE: Final = {"clock__now": (FAR_MS,), "producer_id_manager__offered_id": (7, None)}
-"""Further possible values of fields that rows read from other machines."""
+"""More values of the fields that rows read from other machines."""
 FROM_OUTSIDE: Final = ("Produce", "WriteTxnMarkers")
-"""Events that need no other way."""
+"""Events that only the first part sends."""
 WHO: Final = ("producer", "connection")
-"""The requester, to whom the answer goes."""
+"""The fields that name the sender of a request."""
 
 
 class Event(NamedTuple):
-    """An event of a machine: its missing fields, its parameters, and the fields outside."""
+    """An event of a machine: the features that it lacks, its arguments, and the fields of other
+    machines."""
 
     name: str
     without: tuple[str, ...]
@@ -72,7 +75,7 @@ class Event(NamedTuple):
     outside: Mapping[str, Any]
 
     def happens(self, machine: Machine) -> tuple[Any, ...] | None:
-        """Takes it: its messages, None if it can't happen."""
+        """Applies the event. Returns its messages, or None if it can't happen."""
         machine.outside(**self.outside)
         outcome = machine.attempt(self.name, switch_off=self.without, **self.arguments)
         return None if outcome is None else outcome.sent
@@ -80,22 +83,22 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """How a state is reached from nothing: requests that are answered and settled one after
-    another, then events of the machine called `of` (a transactional id, a partition)."""
+    """A run to a state: requests one after another, each answered and settled, then events of the
+    machine named `of` (a transactional id, a partition)."""
 
     requests: tuple[Line, ...]
     of: str
     events: tuple[Event, ...] = ()
 
     def then(self, event: Event) -> Run:
-        """The same with one event more."""
+        """The run with one more event."""
         return Run(self.requests, self.of, (*self.events, event))
 
 
 @dataclass
 class Found:
-    """A row in one class of its arguments. Where a request brings the event about, `request` is
-    it, with its answer; `run` is None where the request has to be read for the state."""
+    """A row with one class of arguments. If a request causes the event, `request` has it, with its
+    response. `run` is None if no run of the machine alone reaches the state before."""
 
     row: RowName
     kind: dict[str, str]
@@ -108,7 +111,7 @@ class Found:
 
 
 def versions_at(protocol: str) -> Versions:
-    """The versions of requests that make a difference at a release."""
+    """The versions of requests that differ at a release."""
     features = KAFKA.features_at(protocol)
     found = {name: (0, api_versions.newest(name, features)) for name in api_versions.COUNTS}
     if expected_epoch.data.name in features:
@@ -122,7 +125,7 @@ def versions_at(protocol: str) -> Versions:
 
 
 def first(protocol: str) -> Cluster:
-    """A cluster to which nothing has happened."""
+    """A new cluster."""
     cluster = Cluster(protocol=protocol, holds_markers=True)
     for partition in (PARTITION, offsets_partition(GROUP)):
         cluster.leader(partition)
@@ -130,7 +133,7 @@ def first(protocol: str) -> Cluster:
 
 
 def machines(cluster: Cluster) -> dict[str, Machine]:
-    """The machines of a cluster by their owners."""
+    """The machines of a cluster by name."""
     found = {f"partition {name}": leader.machine for name, leader in cluster.leaders.items()}
     found["coordinator"] = cluster.coordinator.owner
     found |= {f"id {name}": entry for name, entry in cluster.coordinator.entries.items()}
@@ -140,7 +143,7 @@ def machines(cluster: Cluster) -> dict[str, Machine]:
 
 
 def after(protocol: str, requests: tuple[Line, ...]) -> Node | None:
-    """The state after requests that are settled one after another."""
+    """The state after requests that are sent and settled one after another."""
     node = Node(first(protocol))
     for line in requests:
         went = node.after(line)
@@ -152,7 +155,7 @@ def after(protocol: str, requests: tuple[Line, ...]) -> Node | None:
 
 
 class Search:
-    """The findings at a release: `found` by row and class, of the existing `rows`."""
+    """The search at a release. `found` has the results by row and class, `rows` all rows."""
 
     def __init__(self, protocol: str) -> None:
         self.protocol = protocol
@@ -170,7 +173,7 @@ class Search:
     # From outside -----------------------------------------------------------------------------
 
     def _from_outside(self) -> None:
-        """All that may be sent in each state on the ways."""
+        """Sends every possible request in each state of the directed suite's ways."""
         every = ways(self.protocol, None, self.versions, steps=STEPS, restarts=True).values()
         states = {
             json.dumps(way.lines[:length]): way.lines[:length]
@@ -226,7 +229,7 @@ class Search:
     # Beside them ------------------------------------------------------------------------------
 
     def _beside(self) -> None:
-        """All events in each of these states, and in those behind them."""
+        """Tries all events in each of these states, and in the states after them."""
         for machine in chain(*OF_MACHINES.values()):
             begun = [each for (of, _), each in self._begun.items() if of == machine]
             self._go_on(sorted(begun, key=lambda each: len(each[1].requests)), EVENTS[machine])
@@ -268,7 +271,7 @@ class Search:
         return made if taken else None
 
     def _events(self, machine: Machine) -> Iterator[Event]:
-        """The events that may happen to a machine, right or wrong."""
+        """The events that a machine can take, right or wrong."""
         outside = _outside(machine)
         older = api_versions.VERSION_1
         offs = ((), older) if older[0] in machine.features else ((),)
@@ -285,7 +288,8 @@ class Search:
 
 
 def _choices(domains: list[list[Any]]) -> Iterator[tuple[Any, ...]]:
-    """All choices of one value from each, or so many that are drawn, always the same."""
+    """All combinations of one value from each domain, or `CHOICES` random ones with a fixed
+    seed."""
     if prod(map(len, domains)) <= CHOICES:
         yield from product(*domains)
         return
@@ -302,7 +306,7 @@ def _event(one: Taken) -> Event:
 def _run(
     machine: Machine, requests: tuple[Line, ...], before: Mapping[str, Machine], own: list[Event]
 ) -> Run | None:
-    """The run that leads there by events of the machine alone, if one does."""
+    """A run of only the machine's events to its present state, if there is one."""
     for of, begun in before.items():
         if begun.tables[0].machine is machine.tables[0].machine:
             made = begun.copy()
@@ -324,7 +328,8 @@ def _outside(machine: Machine) -> list[dict[str, Any]]:
 
 
 def _domain(name: str, kind: Type, machine: Machine, known: Mapping[Any, None]) -> list[Any]:
-    """The values of an argument: for numbers the machine's own, and their neighbours."""
+    """The tried values of an argument. For numbers these are the machine's own value and its
+    neighbours."""
     match kind:
         case Bool():
             return [False, True]
@@ -350,8 +355,8 @@ def _domain(name: str, kind: Type, machine: Machine, known: Mapping[Any, None]) 
 
 
 def own_number(machine: Machine, name: str, arguments: Mapping[str, Any]) -> int | None:
-    """The number of the machine's own that an argument is compared with: the field of the name, or
-    the entry of the producer id."""
+    """The machine's number that an argument is compared with: the field of the same name, or that
+    of the producer's entry."""
     own = {"expected_id": "producer_id", "expected_epoch": "producer_epoch"}.get(name, name)
     names = machine.names
     if own in names and type(value := machine[own]) is int:
@@ -367,8 +372,8 @@ def own_number(machine: Machine, name: str, arguments: Mapping[str, Any]) -> int
 
 
 def kind_of(machine: Machine, event: Event) -> dict[str, str]:
-    """The class of an event's arguments: truths and names as they are, and of a number how it is
-    to the machine's own."""
+    """The class of an event's arguments: Booleans and names are kept, and numbers are replaced by
+    their relation to the machine's own."""
     found: dict[str, str] = {}
     for name, value in event.arguments.items():
         own = own_number(machine, name, event.arguments)

@@ -1,4 +1,5 @@
-"""A machine's values as JSON: records are objects, sets sorted lists, maps as in `mapping`."""
+"""A machine's values as JSON: records become objects, sets become sorted lists; see `mapping` for
+maps."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from ...engine.values import Sparse
 
 
 def plain(value: Any) -> Any:
-    """A value of a field or a message as JSON has it."""
+    """A value of a field or a message as JSON data."""
     match value:
         case Sparse():
             return mapping(value)
@@ -27,18 +28,18 @@ def plain(value: Any) -> Any:
 
 
 def mapping(value: Sparse) -> dict[str, Any]:
-    """A map: pairs of key and value, and the value of every other key."""
+    """A map as JSON data: pairs of key and value, and the value of all other keys."""
     pairs = [[plain(key), plain(part)] for key, part in sorted(value.items(), key=repr)]
     return {"pairs": pairs, "others": plain(value.default)}
 
 
 def read_mapping(value: Mapping[str, Any]) -> Sparse:
-    """The result of `mapping`, in the form that a machine takes."""
+    """The map for a result of `mapping`, as a machine takes it."""
     return Sparse(value["others"], dict(value["pairs"]))
 
 
 def named(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields by their names as JSON has them."""
+    """Fields by name as JSON data."""
     return {name: plain(value) for name, value in fields.items()}
 
 
@@ -46,7 +47,7 @@ _CODES = dict(Errors.members)
 
 
 def message(sent: Any) -> dict[str, Any]:
-    """A message by its name, with its fields and the code of its error."""
+    """A message as JSON data: its name, its fields and its error code."""
     found: dict[str, Any] = {"message": type(sent).__name__, **named(sent._asdict())}
     if "error" in found:
         found["error_code"] = _CODES[found["error"]]

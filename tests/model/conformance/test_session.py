@@ -425,5 +425,5 @@ def test_a_batch_too_few_is_remembered() -> None:
 
 
 def test_a_system_under_test_is_given_no_acls() -> None:
-    with pytest.raises(ModelError, match="a system under test has those of its own"):
+    with pytest.raises(ModelError, match="a system under test has its own ACLs"):
         replay([{"acls": []}], Oracle(), "4.1")

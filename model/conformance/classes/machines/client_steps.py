@@ -1,11 +1,11 @@
 """The local steps of a transactional client, as Kafka's classes take them.
 
-Kafka's TransactionManager, Sender and RecordAccumulator and KafkaProducer's send have no
-constructor for a state: the host takes the path to it, and then the step. The client has one
-partition. Its application makes any call at any time, waits for a result that is there, and sends
-up to `RECORDS` records. Each of its requests gets every error of `ANSWERS`, or the connection
-closes. After a call or an answer the sender runs until it needs an answer; after a call the next
-event may come before that, too.
+Kafka's TransactionManager, Sender, RecordAccumulator and KafkaProducer.send can't be constructed in
+a given state, so the host replays the path to the state, and then takes the step. The client has
+one partition. Its application makes any call at any time, waits for complete results, and sends up
+to `RECORDS` records. Each request gets every error of `ANSWERS`, or its connection closes. After a
+call or an answer the sender runs until it needs an answer. After a call the next event may also
+come before the sender runs.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from ....machine import Machine
 from ..steps import LocalStep, LocalSteps, Way, breadth_first
 
 LONGEST: Final = 30
-"""Operations of a path, with the step."""
+"""The largest number of operations of a path, including the step."""
 RECORDS: Final = 3
 IN_FLIGHT: Final = 2
-"""Records of them that have no result yet."""
+"""The largest number of records without a result."""
 LARGEST_EPOCH: Final = 2
 BACKOFF_MS: Final = 100
 PRODUCER_ID: Final = 7
 RUNS: Final = 100
 LARGE: Final = 2_000_000
-"""The bytes of a record that max.request.size forbids."""
+"""The size in bytes of a record above max.request.size."""
 PASSED_MS: Final = 121_000
-"""More than delivery.timeout.ms."""
+"""A time above delivery.timeout.ms."""
 OLDER, IDEMPOTENT = 10, 20
-"""Instead of a transaction version: brokers that know version 2 of InitProducerId and of
-TxnOffsetCommit, and a client without transactional id."""
+"""Values in place of a transaction version: for brokers that know only version 2 of InitProducerId
+and TxnOffsetCommit, and for a client without transactional id."""
 OLDER_VERSION: Final = 2
 LAST_EPOCH: Final = 32_767
 LOG_START: Final = 100
-"""A log's start beyond all of a client's batches."""
+"""A log start offset above all of the client's batches."""
 
 
 class Number(IntEnum):
-    """The operations, as the host numbers them."""
+    """The operations with the host's numbers."""
 
     INIT = 1
     BEGIN = 2
@@ -130,16 +130,16 @@ ANSWERS: Final = {
     "PRODUCE": _OF_LEADERS,
     "TXN_OFFSET_COMMIT": (*_OF_COORDINATORS, "GROUP_ID_NOT_FOUND", "STALE_MEMBER_EPOCH"),
 }
-"""The errors of an answer to each request."""
+"""The possible errors of each request's answer."""
 OF_ANY_BROKER: Final = (
     "NONE", "COORDINATOR_LOAD_IN_PROGRESS", "CLUSTER_AUTHORIZATION_FAILED", "UNKNOWN_SERVER_ERROR",
     "TRANSACTION_ABORTABLE",
 )  # fmt: skip
-"""Those to InitProducerId without transactional id."""
+"""The errors of InitProducerId without transactional id."""
 
 
 ADDS: Final = ("ADD_PARTITIONS_TO_TXN", "ADD_OFFSETS_TO_TXN", "TXN_OFFSET_COMMIT")
-"""Requests of one priority (TransactionManager.Priority)."""
+"""The requests with the same priority (TransactionManager.Priority)."""
 ROWS_LEFT_OUT: Final = {
     ("send request", "not-connected"): "each broker can be reached",
     ("abort as it closes", "force-close"): "the model's sender closes by force itself then",
@@ -152,7 +152,8 @@ ROWS_LEFT_OUT: Final = {
 
 
 class Operation(NamedTuple):
-    """A call, or an answer to the request at `of` among those that wait, as the host takes it."""
+    """An operation for the host: a call, or an answer to a request. `of` is the index of the
+    request among those without an answer."""
 
     number: int
     of: int = 0
@@ -163,7 +164,7 @@ class Operation(NamedTuple):
 
     @property
     def packed(self) -> int:
-        """The one number that the host takes for it."""
+        """The operation as one number, for the host."""
         error, extra = self.error & 0xFFFF, self.extra & 0xFFFF
         return self.number << 40 | self.of << 32 | error << 16 | extra
 
@@ -191,7 +192,8 @@ class _Played:
         self.sent = list[Request | Produce]()
         self.raised: CallFailedError | None = None
         self.keeps_sequences = False
-        """Initialized again, it forgets its sequences with the next batch: the tables' at once."""
+        """Whether sequences aren't compared. After another initTransactions, Kafka's client forgets
+        its sequences with the next batch, the tables' at once."""
 
     def take(self, operation: Operation) -> None:
         self.sent, self.raised = [], None
@@ -248,7 +250,7 @@ class _Played:
                 client.reject_version(client.outstanding[operation.of])
 
     def events(self) -> Iterator[Operation]:
-        """All that may happen next, and is offered."""
+        """The next events in range, without those of `NOT_OFFERED`."""
         for event in self._in_range():
             if not any(is_so(self, event) for is_so, _ in NOT_OFFERED):
                 yield event
@@ -291,13 +293,13 @@ class _Played:
         return len(self.records) < RECORDS and waiting < IN_FLIGHT
 
     def answered(self, event: Operation) -> Request | Produce | None:
-        """The request that an event answers, or whose connection it closes."""
+        """The request that an event answers, or whose connection the event closes."""
         if event.number % RUNS not in (Number.ANSWER, Number.DISCONNECT, Number.MISMATCH):
             return None
         return self.client.outstanding[event.of]
 
     def _extras(self, sent: Request | Produce, error: str) -> tuple[tuple[int, str], ...]:
-        """The epochs, the offset, or the starts of the log that an answer may bring."""
+        """The possible epochs, offsets or log start offsets of an answer."""
         epoch = self.client.producer_epoch
         if sent.api == "PRODUCE":
             if error == "UNKNOWN_PRODUCER_ID":
@@ -314,18 +316,18 @@ class _Played:
         return ((-1, ""),)
 
     def _is_known(self, error: str) -> bool:
-        """Whether the client's release has the error."""
+        """Whether the client's release knows the error."""
         return (
             error != "TRANSACTION_ABORTABLE"
             or abortable_error.data.name in self.client.machine.features
         )
 
     def numbers(self) -> tuple[int | None, ...]:
-        """The fields that are compared; None for any number."""
+        """The compared fields; None: any number."""
         client, machine, call = self.client, self.client.machine, self.call
         error = machine["last_error"]
-        is_lost = error == "ILLEGAL_STATE"  # Kafka's client may have taken the epoch of the answer
-        has_no_id = self.is_idempotent and client.producer_id < 0  # Kafka's counts epochs without
+        is_lost = error == "ILLEGAL_STATE"  # Kafka's client may have the epoch of the answer
+        has_no_id = self.is_idempotent and client.producer_id < 0  # Kafka's has epochs then
         failed = call is not None and call.is_completed and call.error is not None
         return (
             _STATES.index(machine["state"]),
@@ -355,13 +357,13 @@ class _Played:
         )
 
     def is_explored(self) -> bool:
-        """Whether its epoch is in range, and any event is offered."""
+        """Whether the epoch is in range, and an event is possible."""
         epoch = self.client.producer_epoch
         is_small = epoch <= LARGEST_EPOCH or epoch == LAST_EPOCH
         return is_small and any(True for _ in self.events())
 
     def key(self) -> Any:
-        """What later events depend on, without the time."""
+        """The part of the state that later events depend on, without times."""
         machine, call = self.client.machine, self.call
         return (
             machine.kept(_OF_THE_TIME, _frozen), len(self.records),
@@ -391,8 +393,8 @@ def _is_of_a_coordinator(at: _Played, event: Operation) -> bool:
 NOT_OFFERED: Final[tuple[tuple[Callable[[_Played, Operation], bool], str], ...]] = (
     (
         _has_two_of_a_priority,
-        "Any event, where two requests of one priority wait. Kafka's PriorityQueue has no stated "
-        "order for them.",
+        "Any event while two requests of the same priority wait. Kafka's PriorityQueue has no "
+        "stated order for them.",
     ),
     (
         _is_of_a_coordinator,
@@ -400,14 +402,14 @@ NOT_OFFERED: Final[tuple[tuple[Callable[[_Played, Operation], bool], str], ...]]
         "it.",
     ),
 )
-"""The events in range that aren't offered: whether one is such an event, and why it isn't offered,
-as docs/classes.md says it."""
+"""The events in range that aren't taken: a condition for each kind, and its reason in
+docs/classes.md."""
 
 _OF_THE_TIME: Final = frozenset(("details",))
 
 
 def _frozen(value: Sparse) -> Hashable:
-    """A map, which may hold others, as one that can be remembered."""
+    """A map, which may have maps as values, as a hashable value."""
     return frozenset(
         (key, _frozen(part) if isinstance(part, Sparse) else part)
         for key, part in value.items()
@@ -422,8 +424,8 @@ def _result(record: Record) -> int:
 
 
 class _Kept(Pickler):
-    """A client that has taken a path, to copy it: quicker than to take the path. Copies measure
-    nothing of their own."""
+    """A client at the end of a path, for copies. A copy is faster than another run of the path.
+    Copies share the metrics."""
 
     def __init__(self, played: _Played) -> None:
         self._written = BytesIO()
@@ -586,7 +588,7 @@ class Client(LocalSteps):
     rows_left_out = ROWS_LEFT_OUT
 
     def __init__(self, protocol: str, machine: Machine | None = None) -> None:
-        # it names rows and their sources alone: a path is played on clients of its own
+        # this machine only names rows and sources: each path has a client of its own
         super().__init__(machine or cast("Machine", _Played(protocol, 0).client.machine))
         self.protocol = protocol
         self._rows = {*self.rows()}
@@ -602,8 +604,8 @@ class Client(LocalSteps):
             )  # fmt: skip
 
     def _seeds(self, version: int) -> dict[_Reached, Way | None]:
-        """The first state, and those on the paths of `SEEDS` as far as they go at this release,
-        with the way to each."""
+        """The first state, and the states on the paths of `SEEDS`, each with the step before it. A
+        path ends at its first event that the release doesn't have."""
         first = _Reached(version, (), self._played(version, ()))
         ways: dict[_Reached, Way | None] = {first: None}
         for path in SEEDS.get(version, ()):
@@ -619,7 +621,7 @@ class Client(LocalSteps):
         return ways
 
     def path(self, version: int, *events: str) -> Iterator[LocalStep]:
-        """The steps of one path, whose events are called so."""
+        """The steps of one path, by the names of its events."""
         at = _Reached(version, (), self._played(version, ()))
         for event in events:
             step, at = next(each for each in self._steps_of(at) if each[0].said == event)
@@ -648,13 +650,13 @@ class Client(LocalSteps):
         error = 0 if raised is None else _CODES[raised.error]
         cause = 0 if raised is None or raised.cause is None else _CODES[raised.cause]
         if event.number == Number.WAIT or (raised is not None and raised.error == "ILLEGAL_STATE"):
-            cause = None  # results have names of errors, without causes; it may be its own cause
+            cause = None  # results have no cause; an IllegalStateException may be its own cause
         sent = [_APIS[each.api] for each in played.sent[:4]]
         return LocalStep(
             given,
             (error, cause, len(played.sent), *sent, *(0,) * (4 - len(sent))),
             after.numbers,
-            # those of the accumulator's own order of nodes aren't the client's
+            # rows of the accumulator's order of nodes aren't the client's
             tuple(sorted(self._rows & {(table.on.name, row.id) for table, row in rows})),
             event.said,
         )

@@ -1,11 +1,11 @@
 """The local steps of the controller's producer ids, as Kafka's QuorumController takes them.
 
-Two controllers share a log; the first one is active, and the other one takes over. A step is a
-request to either of them, the commit of a record, or a failover that keeps or loses what isn't
-committed. Two brokers ask.
+Two controllers share a log. The first one is active, and the other one takes over. A step is a
+request to one of them, the commit of a record, or a failover that keeps or loses the uncommitted
+records. Two brokers send requests.
 
-Reductions: every state stands alone, without a path to it; at most `MOST` records wait for their
-commit; blocks are at the start, in the middle and at the end of the range.
+Reductions: states have no path to them; at most `MOST` records are uncommitted; blocks are at the
+start, in the middle and at the end of the range.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ REGISTRATIONS: Final = ((0, 5), (5, -1))
 """The epochs of both brokers; -1 without a registration."""
 EPOCHS: Final = (-1, 0, 1, 4, 5, 6)
 ASK, ASK_STANDBY, COMMIT, KEEP, LOSE = range(5)
-"""The events, as the host has them."""
+"""The events with the host's numbers."""
 NO_ANSWER: Final = -2
 CLOSED, OPEN = range(2)
-"""A broker's connections: an old one, and the one that it reads from."""
+"""A broker's connections: an old one, and its present one."""
 _CODES: Final = dict(Errors.members)
 
 
 class Quorum(NamedTuple):
-    """The state as it goes to the host: the last committed record's id, the brokers' registrations,
-    the records that wait, and the place among them of each broker's request; -1 without one."""
+    """The state for the host: the last committed record's id, the brokers' registrations, the
+    number of uncommitted records, and for each broker the index of the record that its request
+    waits for (-1: none)."""
 
     committed: int
     registered: tuple[int, ...]
@@ -131,7 +132,7 @@ def _states() -> Iterator[Quorum]:
 def _is_possible(
     registered: tuple[int, ...], waits: tuple[int, ...], closed: tuple[int, ...]
 ) -> bool:
-    """A broker that waits is registered, and no two wait for one record."""
+    """Whether each waiting broker is registered, and no two brokers wait for the same record."""
     return (
         not (waits[0] == waits[1] >= 0)
         and all(epoch >= 0 for epoch, place in zip(registered, waits, strict=True) if place >= 0)

@@ -1,12 +1,13 @@
 """The local steps of the coordinator's entry, as Kafka's classes take them.
 
-The entry is alone. Its environment sends every request, with every argument from a set that is
-drawn from the entry: its producer ids and an unknown one, the epochs around its own and the
-extreme ones. The log answers each record, or doesn't, with each kind of error. So the local
-steps of a coordinator in any system are among these, up to the values.
+There is one entry. The environment sends every request with each argument of a set: the entry's
+producer ids and an unknown one, the epochs around the entry's and the extreme ones. The log answers
+each record with NONE or each kind of error, or doesn't answer. These steps include the local steps
+of a coordinator in every system, except for the values.
 
-Reductions: one past time, and the present; one timeout in a state; producer ids have names. Epochs
-between `LOW` and `HIGH` occur as results, but their states aren't explored.
+Reductions: there are two times, one past and the present; a state has one timeout; producer ids
+have fixed values. Epochs between `LOW` and `HIGH` occur as results, but their states aren't
+explored.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ ASKED_TIMEOUT_MS: Final = 30_000
 CURRENT, PREVIOUS, NEXT, OFFERED, UNKNOWN = 1000, 900, 1100, 2000, 5000
 LARGEST: Final = 2**15 - 1
 LOW, HIGH = 2, LARGEST - 3
-"""Epochs above LOW and below HIGH are like each other."""
+"""States with epochs between LOW and HIGH behave alike."""
 NO_ANSWER: Final = -1000
 """The log doesn't answer within the step."""
 FAILOVER, LATE_FAILOVER = -2000, -3000
-"""The record is in the log. Another coordinator reads it before it is answered, or after its append
-has failed."""
+"""The record is in the log, and another coordinator reads it: before the append is answered, or
+after it has failed."""
 STATES: Final = tuple(name for name, _ in declared.TransactionState.members)
 _NUMBERS: Final = {name: number for number, name in enumerate(STATES)}
 _OUTCOMES: Final = {name: at for at, (name, _) in enumerate(Outcome.members)}
@@ -49,7 +50,7 @@ LOG_ANSWERS: Final = {
     "NOT_LEADER_OR_FOLLOWER": "NOT_COORDINATOR",
     "MESSAGE_TOO_LARGE": "UNKNOWN_SERVER_ERROR",
 }
-"""Errors of the log, and those that the coordinator makes of them:
+"""Errors of the log, and the coordinator's errors for them:
 TransactionStateManager.appendTransactionToLog."""
 MARKER_ANSWERS: Final = (
     "NONE", "UNSUPPORTED_FOR_MESSAGE_FORMAT", "UNSUPPORTED_VERSION", "UNKNOWN_TOPIC_OR_PARTITION",
@@ -61,11 +62,11 @@ MARKER_ANSWERS: Final = (
 """Errors in the answer to a marker."""
 _NOT_COMPARED: Final = (None, None, None, None)
 _NOT_KNOWN: Final = (None,) * 13
-"""The fields of an entry that isn't there."""
+"""The fields of a missing entry."""
 
 
 class Entry(NamedTuple):
-    """An entry as it goes to the host: -1 for absent numbers, a bit for each partition."""
+    """An entry for the host: -1 for absent numbers, a bit for each partition."""
 
     known: int
     state: int
@@ -114,14 +115,14 @@ SEEDS: Final = (
 
 @dataclass(frozen=True)
 class _Event:
-    """An event with its arguments, as the machine and as the host take it."""
+    """An event with its arguments, for the machine and for the host."""
 
     operation: int
     name: str
     fields: dict[str, Any]
     version: int
     numbers: tuple[int, ...]
-    """Of: producer id, epoch, commits, partitions, timeout."""
+    """For the host: producer id, epoch, commits, partitions, timeout."""
 
     def shown(self) -> str:
         given = ", ".join(
@@ -181,7 +182,7 @@ class Coordinator(LocalSteps):
     def _failovers(
         self, before: Entry, pending: Machine, event: _Event, *rows: tuple[str, str]
     ) -> Iterator[tuple[LocalStep, Entry]]:
-        """The record that is being appended is in the log, and another coordinator reads it."""
+        """The steps in which the pending record is in the log, and another coordinator reads it."""
         machine = pending.copy()
         outcome = machine.attempt("coordinator failover", record_kept=True)
         if outcome is not None:
@@ -202,7 +203,7 @@ class Coordinator(LocalSteps):
     def _after_failover(
         self, before: Entry, machine: Machine, event: _Event, log: int, *rows: tuple[str, str]
     ) -> tuple[LocalStep, Entry]:
-        """Who waits for an answer isn't answered by the coordinator that reads the log."""
+        """A step with a failover. The coordinator that reads the log answers no waiting request."""
         step = self._step(event, OFFERED, log, before, machine, [], *rows)
         known = int(rows[-1][1] != "tombstone-in-log")
         after, following = step.after if known else (0, *_NOT_KNOWN), self._entry(machine, known)
@@ -213,7 +214,7 @@ class Coordinator(LocalSteps):
         return step._replace(answer=_NOT_COMPARED, after=after), following
 
     def _reload(self, before: Entry) -> Iterator[tuple[LocalStep, Entry]]:
-        """The log has the entry, and another coordinator reads it."""
+        """The steps in which another coordinator loads the entry from the log."""
         if before.state == _NUMBERS["EMPTY"]:
             before = before._replace(start=-1)  # as every record of this state has it
         machine = self._machine(before)
@@ -225,7 +226,7 @@ class Coordinator(LocalSteps):
             yield self._after_failover(before, machine, event, FAILOVER, row)
 
     def _markers(self, before: Entry, start: Machine) -> Iterator[tuple[LocalStep, Entry]]:
-        """A leader answers a marker."""
+        """The steps in which a leader answers a marker."""
         given = before._replace(pending=-1)
         commits = int(before.pending == _COMPLETES[0])
         for partition in start["partitions"]:
@@ -353,8 +354,8 @@ class Coordinator(LocalSteps):
         return machine
 
     def _expected(self, machine: Machine, is_known: int) -> tuple[int | None, ...]:
-        """The entry of the class. Only a fence reads the flag of a failed fence, so it isn't
-        compared before the transaction has ended, nor while a record is appended."""
+        """The expected entry of the class. The flag of a failed fence is compared only where a
+        fence can read it: not before the transaction has ended, nor while a record is appended."""
         if not is_known:
             return (0, *_NOT_KNOWN)
         entry = self._entry(machine, is_known)
@@ -363,7 +364,7 @@ class Coordinator(LocalSteps):
 
     def _entry(self, machine: Machine, is_known: int) -> Entry:
         pending = machine["pending"]
-        # In Kafka's class it is part of the record until that is in the log.
+        # In Kafka's class it is only in the record until that is in the log.
         following = None if pending in ("PREPARE_COMMIT", "PREPARE_ABORT") else machine["next_id"]
         return Entry(
             int(is_known), _NUMBERS[machine["state"]], -1 if pending is None else _NUMBERS[pending],
@@ -434,7 +435,8 @@ def _adds(given: dict[str, int], producer_id: int, epoch: int, version: int) -> 
 
 
 def _answer(event: _Event, answer: Any) -> tuple[int | None, ...]:
-    """How often, with which error, id and epoch a request is answered; None for any number."""
+    """The answer to a request: how many answers, the error, producer id and epoch; None: any
+    number."""
     if answer is None:
         return (0, None, None, None)
     error = _CODES[answer.error]
@@ -457,7 +459,7 @@ def _is_explored(entry: Entry) -> bool:
 
 
 def _canonical(entry: Entry) -> Entry:
-    """The state that stands for this one: the step is over, so its time is past."""
+    """The state that represents this one. The step is over, so its time is past."""
     if not entry.known:
         return ABSENT
     current = entry.producer_id

@@ -1,17 +1,17 @@
 """The local steps of a group's offsets of one partition, as Kafka's coordinator takes them.
 
 From 4.0 on Kafka's OffsetMetadataManager and GroupMetadataManager are state machines: a request
-makes records, whose replay changes the state. Before, GroupCoordinator changes GroupMetadata once
-the log has answered. A second coordinator reads the log that the first one has written.
+makes records, and their replay changes the state. Before 4.0, GroupCoordinator changes
+GroupMetadata after the log's answer. A second coordinator reads the log of the first one.
 
-The group has each combination of status, members and static member at the start, as rebalances
-aren't run. Its environment sends every request with every identity, generation and offset in range,
-and the markers of three producers. An append takes place, or the leader refuses it. Before 4.0 it
-may also be answered after that of a later record.
+Rebalances don't run. Instead the group starts with each combination of status, members and static
+member. The environment sends every request with every identity, generation and offset in range, and
+the markers of three producers. An append succeeds, or the leader refuses it. Before 4.0 its answer
+may also come after that of a later record.
 
-Reductions: two members, of which one may have the instance id; places in the log are numbered from
-1; at most two markers wait for their thread. A request that gets an error has one offset, and
-versions of a request differ only where the group doesn't exist.
+Reductions: there are two members, and one of them may have the instance id; places in the log count
+from 1; at most two markers wait for their thread. A refused request is sent with one offset.
+Versions of a request differ only if the group doesn't exist.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..steps import LocalStep, LocalSteps, breadth_first
 
 FIRST_ID: Final = 1000
 PRODUCERS: Final = 2
-"""Producers whose offsets may be pending; markers have one more."""
+"""The number of producers with pending offsets; markers have one producer more."""
 OFFSETS: Final = (0, 2**63 - 1)
 LEAST_GENERATION: Final = -(2**31)
 STATUSES: Final = tuple(name for name, _ in GroupState.members)
@@ -58,7 +58,7 @@ OF_THE_CLASS_ALONE: Final = {
     "openGroupsForProducer": "compared for producers with a pending offset: before 4.0 a group "
     "that was deleted, or whose offset was refused, stays in it",
 }
-"""Fields of Kafka's classes alone, with the reason."""
+"""Fields of Kafka's classes that the tables don't have, with the reason."""
 ROWS_LEFT_OUT: Final = {
     (_append, "older"): "records are replayed in the order of the log from 4.0 on",
 }
@@ -66,7 +66,7 @@ ROWS_LEFT_OUT: Final = {
 
 
 class Slot(NamedTuple):
-    """An offset: whether it is there, and where its record is in the log."""
+    """An offset: whether it is set, its value, and the place of its record in the log."""
 
     is_set: int = 0
     offset: int = 0
@@ -74,19 +74,19 @@ class Slot(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A group as it goes to the host."""
+    """A group for the host."""
 
     known: int = 0
     status: int = EMPTY
     generation: int = 0
     members: int = 0
-    """A bit for each."""
+    """A bit for each member."""
     holder: int = -1
     """The member with the instance id."""
     committed: Slot = Slot()
     pending: tuple[Slot, ...] = (Slot(),) * PRODUCERS
     completions: tuple[tuple[int, int], ...] = ()
-    """Markers that wait for their thread: the producer, and whether its transaction commits."""
+    """The markers that wait for their thread: for each the producer, and whether it commits."""
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -106,7 +106,8 @@ class Group(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Who commits an offset: -1 for none, a number that the group doesn't know for another one."""
+    """The sender of an offset commit. -1: none; a number that the group doesn't have: an unknown
+    one."""
 
     member: int
     instance: int
@@ -139,7 +140,7 @@ class GroupOffsets(LocalSteps):
 
     name = "group-offsets"
     since = "2.5"
-    most = 4_500  # before 4.0 they are more
+    most = 4_500  # before 4.0 there are more fields
     answers = ("error", "records", "fetched offset", "a reader of the log has the same offsets")
     fields = (
         "(group)", "state", "generationId", "members", "staticMembers",
@@ -196,7 +197,7 @@ class GroupOffsets(LocalSteps):
             error = taken.reply.error
             if error == "NONE" and end == _REFUSED:
                 if self.is_service:
-                    machine = start.copy()  # the request is undone, and with it the group it makes
+                    machine = start.copy()  # the request is undone, with the group that it creates
             elif error == "NONE":
                 appended = 0 if end == _LATE else before.end
                 outcome = machine.handle(_append, offset=offset, appended=appended)
@@ -210,7 +211,7 @@ class GroupOffsets(LocalSteps):
                 return
 
     def _answer(self, error: str, end: int) -> int:
-        """The error that the client gets; from 4.0 on the log's refusal comes to it elsewhere."""
+        """The client's error. From 4.0 on another class answers for a refused append."""
         is_refused = error == "NONE" and end == _REFUSED and not self.is_service
         return _CODES["COORDINATOR_NOT_AVAILABLE" if is_refused else error]
 
@@ -231,7 +232,7 @@ class GroupOffsets(LocalSteps):
                 outcome = machine.handle(_refuse, producer_id=producer_id)
                 rows.append((_refuse, outcome.row))
                 if self.is_service:
-                    machine.put(is_known=bool(before.known))  # the check is undone, too
+                    machine.put(is_known=bool(before.known))  # the check is also undone
             elif error == "NONE":
                 outcome = machine.handle(
                     _append_in_transaction,
@@ -277,7 +278,7 @@ class GroupOffsets(LocalSteps):
         name = offset_metadata.delete.name
         machine = start.copy()
         outcome = machine.handle(name)
-        if outcome.reply.error == "NONE":  # its offsets are machines of their own
+        if outcome.reply.error == "NONE":  # each offset has its own machine
             machine = self._machine(Group(completions=before.completions))
         # before 4.0 the log keeps pending offsets of a group that is deleted
         keeps = (
@@ -389,8 +390,8 @@ def _shown(of: Identity) -> str:
 
 
 def _loaded(step: LocalStep, before: Group) -> LocalStep:
-    """A step of a coordinator before 4.0 that loads its log. It has no group without a record, and
-    each group is stable or empty."""
+    """The step without the fields that a load before 4.0 doesn't restore: the status, and a group
+    without a record."""
     after = list(step.after)
     after[1] = None
     if not before.members and not before.generation:
@@ -400,13 +401,13 @@ def _loaded(step: LocalStep, before: Group) -> LocalStep:
 
 @cache
 def _given(before: Group) -> tuple[int, ...]:
-    """The numbers of the state before a step."""
+    """The state before a step, as numbers."""
     return (*before.numbers(), before.end, *before.waiting())
 
 
 @cache
 def _expected(after: Group) -> tuple[tuple[int | None, ...], Group]:
-    """The numbers of the state after a step, and the state that stands for it."""
+    """The state after a step, as numbers, and its canonical state."""
     expected: list[int | None] = list(after.numbers())
     if not after.known:
         expected[1:5] = (None,) * 4
@@ -418,7 +419,7 @@ def _expected(after: Group) -> tuple[tuple[int | None, ...], Group]:
 
 
 def _canonical(at: Group) -> Group:
-    """The state that stands for this one: the log has its offsets' records alone."""
+    """The canonical state: the log has only the records of its offsets."""
     places = [0, *sorted(slot.place for slot in at.slots if slot.is_set)]
     committed, *pending = (
         slot._replace(place=places.index(slot.place)) if slot.is_set else slot for slot in at.slots

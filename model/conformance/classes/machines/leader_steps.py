@@ -1,11 +1,11 @@
 """The local steps of a partition leader, as Kafka's UnifiedLog takes them.
 
-The partition has one producer id. Its environment sends every batch and marker whose arguments are
-drawn from the partition's state: the epochs around the producer's and the extreme ones, the
-sequences around its last one and those of its cached batches. A step begins at the log's end.
+The partition has one producer id. The environment sends every batch and marker with arguments from
+the partition's state: the epochs around the producer's and the extreme ones, the sequences around
+the last one and those of the cached batches. A step begins at the log's end.
 
-Reductions: the log has at most `LONGEST` records, and records have one timestamp; records are older
-than producer.id.expiration.ms only where ids expire.
+Reductions: the log has at most `LONGEST` records; all records have one timestamp; records are older
+than producer.id.expiration.ms only in steps in which ids expire.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Batch(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """A partition as it goes to the host: -1 for absent numbers. Offsets begin at 0."""
+    """A partition for the host: -1 for absent numbers. Offsets begin at 0."""
 
     known: int = 0
     epoch: int = -1
@@ -88,12 +88,12 @@ REFUSALS: Final = (
     "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "INVALID_PRODUCER_ID_MAPPING",
     "INVALID_TXN_STATE", "INVALID_PRODUCER_EPOCH",
 )  # fmt: skip
-"""Errors of a coordinator that is asked: TransactionCoordinator."""
+"""The coordinator's errors in the answer to a verification: TransactionCoordinator."""
 ROWS_LEFT_OUT: Final = {
     (
         "AddPartitionsByLeaderResponse",
         "abortable-unknown",
-    ): "a coordinator of the leader's release doesn't answer so",
+    ): "a coordinator of the leader's release doesn't give this answer",
 }
 """Rows that don't run, with the reason."""
 OF_THE_CLASS_ALONE: Final = {
@@ -102,21 +102,21 @@ OF_THE_CLASS_ALONE: Final = {
     "oldestTxnLastTimestamp": "only a metric reads it",
     "ongoingTxns, unreplicatedTxns": "compared by the last stable offset",
 }
-"""Fields of Kafka's classes alone, with the reason."""
+"""Fields of Kafka's classes that the tables don't have, with the reason."""
 
 
 @dataclass(frozen=True)
 class _Event:
-    """An event with its arguments, as the machine and as the host take it."""
+    """An event with its arguments, for the machine and for the host."""
 
     operation: int
     name: str
     fields: dict[str, Any]
     version: int = 0
     numbers: tuple[int, ...] = ()
-    """Of: epoch, sequence, offset delta, whether it is transactional, origin, whether the
-    coordinator may be asked, the guard, coordinator epoch, whether it commits, offset, the
-    coordinator's answer."""
+    """For the host: epoch, sequence, offset delta, whether the batch is transactional, origin,
+    whether verification is on, the guard, coordinator epoch, whether the marker commits, offset,
+    the coordinator's answer."""
 
     def shown(self) -> str:
         given = ", ".join(
@@ -352,7 +352,8 @@ class Leader(LocalSteps):
 
 
 def _answer(event: _Event, reply: Any) -> tuple[int | None, ...]:
-    """How often, with which error and offsets a batch is answered; None for any number."""
+    """The answer to a batch or marker: how many answers, the error and offsets; None: any
+    number."""
     if reply is None:
         return (0, None, None, None, None, None)
     error = _CODES[reply.error]
@@ -375,5 +376,5 @@ def _is_explored(at: Partition) -> bool:
 
 
 def _canonical(at: Partition) -> Partition:
-    """The state that stands for this one: its producer isn't idle."""
+    """The canonical state: the producer isn't idle."""
     return at._replace(used=NOW, asked_at=NOW if at.asked else 0)

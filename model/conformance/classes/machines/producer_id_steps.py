@@ -1,7 +1,7 @@
 """The local steps of producer ids, as Kafka's RPCProducerIdManager takes them.
 
-A broker's manager has one thread. A step is a call to its end, an answer of the controller, the
-loss of its connection, the channel's timeout, or a registration of the broker.
+A broker's manager has one thread. A step is a whole call, an answer of the controller, the loss of
+the connection, the channel's timeout, or a registration of the broker.
 
 Reductions: a block below the last `MARGIN` ids starts at `FIRST`; a deadline is past, or
 retry.backoff.ms away.
@@ -25,7 +25,7 @@ MARGIN: Final = 100
 FIRST: Final = 1000
 BROKER: Final = 1
 MOST_BLOCKS: Final = 4
-"""A call gives up after so many blocks (RPCProducerIdManager.ITERATION_LIMIT)."""
+"""The number of blocks after which a call gives up (RPCProducerIdManager.ITERATION_LIMIT)."""
 LONGEST_CALL: Final = 4 * MOST_BLOCKS
 SIZES: Final = (-1, 0, 1, 2, 10)
 _CODES: Final = dict(Errors.members)
@@ -41,7 +41,7 @@ REGISTERED_AGAIN: Final = "3.7"
 
 
 class Manager(NamedTuple):
-    """A broker's manager as it goes to the host; a first id of -1 is that of no block."""
+    """A broker's manager for the host. A first id of -1 means no block."""
 
     first: int = -1
     size: int = 0
@@ -173,7 +173,7 @@ class ProducerIds(LocalSteps):
         if after.first < 0:
             expected[1:3] = None, None
         elif after.next_id >= after.first + after.size:
-            expected[2] = None  # Kafka's counter goes on with each call
+            expected[2] = None  # Kafka's counter grows with each call
         if not after.is_prefetched:
             expected[4:6] = None, None
         return LocalStep((*given, *before), answer, tuple(expected), rows, said), after
@@ -204,7 +204,7 @@ class ProducerIds(LocalSteps):
 
 
 def _canonical(at: Manager) -> Manager:
-    """The state that stands for this one: its block is moved."""
+    """The canonical state: the block is moved."""
     if at.first < 0:
         at = at._replace(size=0, next_id=0)
     lowest = at.first if at.first >= 0 else at.prefetched_first if at.is_prefetched else -1

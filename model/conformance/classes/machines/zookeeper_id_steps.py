@@ -1,13 +1,13 @@
 """The local steps of producer ids from ZooKeeper, as Kafka's ProducerIdManager takes them until
 2.8.
 
-A step is a whole call: the manager's constructor, generateProducerId or its shutdown, with all that
-ZooKeeper does meanwhile. A script has it: each read of the node has a block, each write goes well
-or finds another version, and each of them may end the session. The connection may be lost at the
-first write, which is then sent again.
+A step is a whole call: the manager's constructor, generateProducerId or its shutdown, with a script
+of ZooKeeper's events. In the script each read of the node returns a block, each write succeeds or
+finds another version, and each of them may end the session. The connection may be lost at the first
+write, which is then sent again.
 
-Reductions: the node has one of a few blocks; a second read within a call one of two of them; a call
-ends after `LONGEST` events of ZooKeeper, with the end of its session.
+Reductions: the node has one of the blocks of `NODES`; a second read within a call returns one of
+two of them; a call has at most `LONGEST` events of ZooKeeper, and then the session ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SIZE: Final = 1000
 LARGEST: Final = 2**63 - 1
 LONGEST: Final = 8
 READ, READ_NOTHING, EXPIRE, WRITE, BAD_VERSION, LOSE = range(6)
-"""Events of ZooKeeper, as the host has them."""
+"""ZooKeeper's events with the host's numbers."""
 NODES: Final = (
     (-1, 0, 0),
     (4 * SIZE - 1, OTHER, 3),
@@ -35,20 +35,21 @@ NODES: Final = (
     (LARGEST - SIZE + 1, OTHER, 7),
     (LARGEST, BROKER, 8),
 )
-"""What a read finds: the block's last id, or -1 before any; its broker; the version."""
+"""The possible results of a read: the block's last id (-1: no block yet), its broker, the node's
+version."""
 ROWS_LEFT_OUT: Final = {
-    ("SetDataResponse", "closed-connection"): "ZooKeeper's own client drops it",
+    ("SetDataResponse", "closed-connection"): "ZooKeeper's client library drops it",
 }
 """Rows that don't run, with the reason."""
 Event = tuple[int, int, int, int]
-"""An event of ZooKeeper: its kind, and the block's last id, its broker and the version."""
+"""An event of ZooKeeper: its kind, the block's last id, its broker and the node's version."""
 EXPIRES: Final[Event] = (EXPIRE, 0, 0, 0)
 LOST: Final[Event] = (LOSE, 0, 0, 0)
 SHUT_DOWN: Final = 2
 
 
 class Manager(NamedTuple):
-    """A broker's manager as it goes to the host."""
+    """A broker's manager for the host."""
 
     is_constructed: int = 0
     first: int = -1
@@ -59,7 +60,7 @@ SEEDS: Final = (Manager(), Manager(1, 0, SIZE - 1))
 
 
 class Course(NamedTuple):
-    """A call, or as much of it as is decided."""
+    """A call, as far as its script is decided."""
 
     machine: Machine
     script: tuple[Event, ...]
@@ -126,7 +127,7 @@ class ZooKeeperIds(LocalSteps):
 
 
 def _courses(at: Course) -> Iterator[Course]:
-    """All ends of a call that is decided so far."""
+    """All completions of a call whose script is decided so far."""
     state = at.machine["state"]
     if state in ("READY", "OFFLINE"):
         yield at
@@ -203,8 +204,8 @@ def _shown(event: Event) -> str:
 
 
 def _is_explored(at: Manager) -> bool:
-    """Only the first and the last ids of a block: the others are like them. A block that wasn't
-    written may lie far above the next id: then only the first ids from there on."""
+    """Whether the next id is at the start or the end of its block: other ids behave alike. If the
+    next id is below the block, which wasn't written, only the first ids count."""
     return at.next_id - at.first in (0, 1, SIZE - 1, SIZE) or (
         at.next_id < at.first and at.next_id % SIZE in (0, 1)
     )

@@ -1,5 +1,5 @@
-"""The APIs that a run sends: the required ones, and the parts that are left out if one is
-missing."""
+"""The APIs that a run sends: the required ones, and the parts of a run that are skipped without an
+optional one."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ NEWEST: Final = {
     "CreateTopics": 5, "DeleteTopics": 5, "DeleteGroups": 2, "DeleteRecords": 2,
     "DescribeConfigs": 4, "IncrementalAlterConfigs": 1, "UpdateFeatures": 1,
 }  # fmt: skip
-"""The newest versions that are sent. Above them topics go by ids, and coordinators are asked for
-in groups. TxnOffsetCommit 6 goes by ids as well, for its own errors."""
+"""The newest sent versions. Later versions name topics by ids, and look up coordinators in groups.
+TxnOffsetCommit 6 also names topics by ids; it is sent for its own errors."""
 METADATA_WITH_IDS: Final = 12
-"""The version of Metadata that tells the topic ids for it."""
+"""The version of Metadata that has topic ids, for TxnOffsetCommit 6."""
 OLDEST: Final = {
     "Produce": 3, "Fetch": 4, "ListOffsets": 2, "Metadata": 4, "FindCoordinator": 1,
     "CreateTopics": 2, "DeleteTopics": 1, "WriteTxnMarkers": 1, "UpdateFeatures": 1,
 }  # fmt: skip
-"""The oldest versions that are sent, where it isn't 0."""
+"""The oldest sent versions; 0 for the other APIs."""
 _NOT_TESTED = "its rows aren't tested"
 OPTIONAL: Final[Mapping[str, str]] = {
     "AddPartitionsToTxn": _NOT_TESTED,
     "AddOffsetsToTxn": _NOT_TESTED,
-    "EndTxn": "transactions end by a newer instance or a timeout alone",
+    "EndTxn": "transactions end only by a newer instance or a timeout",
     "TxnOffsetCommit": _NOT_TESTED,
     "WriteTxnMarkers": _NOT_TESTED,
     "DescribeProducers": "the producers of a partition aren't compared",
@@ -42,13 +42,13 @@ OPTIONAL: Final[Mapping[str, str]] = {
     "IncrementalAlterConfigs": "--alter-configs doesn't change settings",
     "UpdateFeatures": "--alter-features doesn't change transaction.version",
 }
-"""What a run does without each API that it doesn't need."""
+"""The consequence for a run without each optional API."""
 NEEDED: Final = tuple(name for name in NEWEST if name not in OPTIONAL)
 
 
 class Lacking(NamedTuple):
-    """An API of which not every version is sent: the versions that the broker offers and that are
-    sent (none: None), and the consequence for the run."""
+    """An API of which some versions aren't sent: the versions that the broker offers, those that
+    are sent (None: none), and the consequence for the run."""
 
     name: str
     offered: tuple[int, int] | None
@@ -57,9 +57,10 @@ class Lacking(NamedTuple):
 
 
 OF_VERSION_2: Final = {"EndTxn": 5, "Produce": 12, "TxnOffsetCommit": 5, "AddPartitionsToTxn": 4}
-"""The first version of each API by which a client or leader asks for a transaction of version 2.
-At transaction.version 0 a coordinator can't log such a transaction: it answers UNSUPPORTED_VERSION,
-then CONCURRENT_TRANSACTIONS (TransactionLog.valueToBytes). No client sends them there."""
+"""The first version of each API that stands for transaction version 2. At transaction.version 0 a
+coordinator can't log such a transaction: it answers UNSUPPORTED_VERSION, and then
+CONCURRENT_TRANSACTIONS (TransactionLog.valueToBytes). No client sends these versions to such a
+cluster."""
 
 
 def limits(without: Iterable[str], caps: Iterable[str]) -> dict[str, int]:
@@ -92,7 +93,7 @@ def _check(option: str, name: str) -> None:
 def sent(
     offered: Mapping[str, tuple[int, int]], limited: Mapping[str, int]
 ) -> dict[str, tuple[int, int]]:
-    """The versions of each API that are sent to a broker that offers these."""
+    """The sent versions of each API, for a broker that offers these versions."""
     found: dict[str, tuple[int, int]] = {}
     for name, newest in NEWEST.items():
         low, high = offered.get(name, (0, -1))
@@ -111,7 +112,7 @@ def _tells_ids(offered: Mapping[str, tuple[int, int]], limited: Mapping[str, int
 
 
 def table(lacking: Iterable[Lacking]) -> str:
-    """The APIs of which not every version is sent, as a table; empty where there is none."""
+    """A table of the APIs of which some versions aren't sent; empty if there are none."""
     rows = [("API", "offered", "sent", "without the others")]
     rows += [(one.name, _span(one.offered), _span(one.sent), one.why) for one in lacking]
     if len(rows) == 1:

@@ -1,7 +1,7 @@
 """A cluster of real brokers: its request versions, leaders, coordinators and the run's own topics.
 
-The topics are removed at the end. Only names under a random prefix are made, written to and
-removed.
+The topics are removed at the end. A run creates, writes and removes only names with a random
+prefix.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ from .settings import LOG, TRANSACTION_VERSION, Settings
 
 _TRANSACTION, _GROUP = 1, 0
 PREFIX: Final = "epochfence-"
-"""With it all names begin that are ours; a random part follows."""
+"""The start of all names that a run creates; a random part follows."""
 MOST_BROKERS: Final = 5
 PARTITIONS: Final = 100
-"""So many partitions a topic of ours has: a run of requests takes new ones."""
+"""The number of partitions of a created topic. Each run of requests takes new partitions."""
 PATIENCE_S: Final = 30
 IDLE_S: Final = 30
-"""A connection that was idle for so long isn't used again: the broker may be about to close it."""
+"""The idle time in s after which a connection isn't used again: the broker may be about to close
+it."""
 OF_TABLES: Final = frozenset(
     ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "Produce",
      "EndTxn", "WriteTxnMarkers", "Fetch", "ListOffsets", "DescribeProducers",
@@ -52,7 +53,8 @@ OF_TABLES: Final = frozenset(
 )  # fmt: skip
 """The requests that are compared."""
 _OWN: Final = OF_TABLES | {"FindCoordinator", "CreateTopics"}
-"""The requests that name what is ours alone: who may ask one may ask all."""
+"""The requests that name only names of the run. A user who may send one such request may send
+others of its kind."""
 _OF_ID: Final = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
 SOON: Final = frozenset(
     ("COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "LEADER_NOT_AVAILABLE",
@@ -61,10 +63,10 @@ SOON: Final = frozenset(
 
 
 def _permission(name: str, version: int, fields: Mapping[str, Any], error: str) -> tuple[Any, ...]:
-    """The permission that a request takes, as far as the error says which it was."""
+    """A key for the permission that a request needs. The error shows which one is missing."""
     has_id = fields.get("transactional_id", fields.get("v3_and_below_transactional_id")) is not None
     if error == _OF_ID and has_id and name in OF_TABLES:
-        return (_OF_ID,)  # of our own ids: WRITE, whatever the request
+        return (_OF_ID,)  # the run's own ids: every request needs WRITE
     return name, has_id, fields.get("key_type"), version >= OF_BROKERS
 
 
@@ -82,11 +84,11 @@ def addresses(bootstrap: str) -> list[tuple[str, int]]:
 
 
 class LiveCluster:
-    """The cluster that `bootstrap` (HOST:PORT, or several) leads to.
+    """The cluster at `bootstrap` (one or several HOST:PORT).
 
-    Raises BrokerError where it can't be talked to, or is one that isn't to be touched: with topics
-    of others, or of more than five brokers, unless it `may_be_shared`. No answer is waited for
-    longer than `timeout_s`. `limited` has the newest versions of APIs, as `apis.limits` has them.
+    Raises BrokerError if the cluster can't be reached, or if it has topics of others or more than
+    five brokers and not `may_be_shared`. `timeout_s` is the timeout of each answer. `limited` has
+    the newest versions of APIs, see `apis.limits`.
     """
 
     def __init__(
@@ -102,18 +104,18 @@ class LiveCluster:
         self._terms: tuple[int, ...] = ()
         self._free: Iterator[tuple[str, int]] = iter(())
         self.without: list[str] = []
-        """The requests that the user may not ask."""
+        """The requests that the user may not send."""
         self.unusable: dict[str, str] = {}
-        """The requests that are left out since they got no answer, and what came instead."""
+        """The requests that are skipped because they got no answer, each with the reason."""
         self.silences: list[NoAnswerError] = []
-        """The requests that got no answer as the run began."""
+        """The requests without an answer at the start of the run."""
         self.went_away: list[str] = []
-        """The brokers that went away while others took over: which, and at which request."""
+        """The brokers that went away while others took over, as text, each with the request."""
         self.is_hurt = False
-        """Whether a request has had no answer since `revive` was called."""
+        """Whether a request got no answer since the last `revive`."""
         self._hurt_at = -1
         self.timeouts: Counter[tuple[str, int]] = Counter()
-        """How often each version of a request had no answer in time."""
+        """The number of timeouts of each request and version."""
         self._granted: set[tuple[Any, ...]] = set()
         self._leaders: dict[tuple[str, int], int] = {}
         self.prefix = f"{PREFIX}{secrets.token_hex(4)}"
@@ -123,13 +125,13 @@ class LiveCluster:
         self._numbers: set[int] = set()
         self._lock = threading.Lock()
         self._of_version_2: dict[str, int] = {}
-        """The newest versions that are sent at transaction.version 0."""
+        """The newest sent versions at transaction.version 0."""
         self.meanwhile: Callable[[], object] | None = None
-        """Asks for something else before the next request is answered, over one connection."""
+        """Sends another request before the next request is answered, over the same connection."""
         self._early: Callable[[], dict[str, Any]] | None = None
         self._answered_first: dict[str, Any] = {}
         self.any: int = -1
-        """A broker that answers."""
+        """The id of a broker that answers."""
         self.controller: int = -1
         self._first = self._any_of(addresses(bootstrap))
         try:
@@ -146,7 +148,7 @@ class LiveCluster:
 
     @property
     def place(self) -> str:
-        """The host and port that led to the cluster."""
+        """The host and port of the bootstrap server."""
         return self._first.place
 
     def _any_of(self, places: list[tuple[str, int]]) -> Connection:
@@ -159,7 +161,7 @@ class LiveCluster:
         raise error
 
     def _negotiated(self) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
-        """The versions of each request that both sides know, and the broker's features."""
+        """The versions of each request that both sides support, and the broker's features."""
         told = self._first.api_versions()
         self.offered = {
             NAMES[one["api_key"]]: (one["min_version"], one["max_version"])
@@ -188,11 +190,11 @@ class LiveCluster:
 
     @property
     def release(self) -> str | None:
-        """The release of the tables that its versions speak for; None where they speak for none."""
+        """The release of the tables that matches the broker's versions; None if none does."""
         return broker_versions.release_of(self.supported, self.levels)
 
     def level_at(self, node: int) -> int:
-        """The level of transaction.version that a broker has now."""
+        """A broker's present level of transaction.version."""
         told = self.connection(node).api_versions()
         final = told.get("finalized_features") or ()
         levels = {one["name"]: one["max_version_level"] for one in final}
@@ -224,7 +226,7 @@ class LiveCluster:
         return brokers
 
     def _brokers_of(self, told: Mapping[str, Any]) -> dict[int, tuple[str, int]]:
-        """The brokers in metadata, one of which is the controller."""
+        """The brokers in an answer to Metadata. Notes the controller."""
         brokers = {one["node_id"]: (one["host"], one["port"]) for one in told["brokers"] or ()}
         known = told["controller_id"] in brokers
         self.any = next(iter(brokers), -1)
@@ -232,7 +234,7 @@ class LiveCluster:
         return brokers
 
     def lacking(self) -> list[Lacking]:
-        """The APIs of which less is sent than there is."""
+        """The APIs of which some versions aren't sent."""
         found: list[Lacking] = []
         for name, newest in NEWEST.items():
             offered, now = self.offered.get(name), self.versions.get(name)
@@ -250,7 +252,7 @@ class LiveCluster:
         return found
 
     def newest(self, name: str) -> int:
-        """The newest version of a request that both sides know. Raises BrokerError."""
+        """The newest version of a request that both sides support. Raises BrokerError."""
         if name not in self.versions:
             raise BrokerError(f"{self._first.place} takes no {name}")
         return self.versions[name][1]
@@ -262,9 +264,9 @@ class LiveCluster:
     ) -> dict[str, Any]:
         """A broker's response to a request. Requests alternate between two connections.
 
-        Raises NoAnswerError if none comes, UnreachableError if there is no broker, and
-        MissingPermissionError if the user may not send it. A refusal of a request that was allowed
-        before is an answer.
+        Raises NoAnswerError without an answer, UnreachableError if there is no broker, and
+        MissingPermissionError if the user may not send it. If the request was allowed before, a
+        refusal counts as an answer.
         """
         version = self.newest(name) if version is None else version
         try:
@@ -307,7 +309,7 @@ class LiveCluster:
 
     @contextmanager
     def own_number(self) -> Generator[int]:
-        """A number of connections that nothing else is asked over meanwhile."""
+        """A connection number that nothing else uses until the end."""
         with self._lock:
             number = next(one for one in count(2) if one not in self._numbers)
             self._numbers.add(number)
@@ -318,8 +320,8 @@ class LiveCluster:
 
     @contextmanager
     def aside(self) -> Generator[None]:
-        """Meanwhile, requests of this thread go over connections of its own: the answer may take
-        its time."""
+        """Gives this thread connections of its own until the end, for an answer that may be
+        late."""
         with self.own_number() as number:
             self._aside.number = number
             try:
@@ -328,7 +330,7 @@ class LiveCluster:
                 self._aside.number = None
 
     def connection(self, node: int, number: int = 0) -> Connection:
-        """A connection to a broker, a new one where there is none. Raises BrokerError."""
+        """A connection to a broker; opens one if there is none. Raises BrokerError."""
         known = self._connections.get((node, number))
         if known is not None and time.monotonic() - known.used_at > IDLE_S:
             known.close()
@@ -343,7 +345,7 @@ class LiveCluster:
         return Connection(host, port, self._how, timeout_s=self._timeout_s)
 
     def drop(self) -> None:
-        """Its brokers go away: the next requests use new connections."""
+        """Closes all connections. The next requests use new ones."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
@@ -353,7 +355,7 @@ class LiveCluster:
     # Brokers that go away ---------------------------------------------------------------------
 
     def revive(self, patience_s: float = PATIENCE_S) -> None:
-        """Waits until the brokers take requests again, over new connections. Raises BrokerError."""
+        """Waits until the brokers accept new connections. Raises BrokerError."""
         self.is_hurt = False
         self.drop()
         until = time.monotonic() + patience_s
@@ -367,7 +369,8 @@ class LiveCluster:
                 time.sleep(0.1)
 
     def has_failed_over(self, request: str) -> bool:
-        """Whether the broker that gave this request no answer has gone, and others are there."""
+        """Whether the broker that didn't answer this request has gone, while another one
+        answers."""
         if len(self.brokers) == 1:
             return False
         try:
@@ -380,7 +383,7 @@ class LiveCluster:
         return False
 
     def finds_others(self) -> bool:
-        """Looks for a broker that answers; then everything moves to where that one says it is."""
+        """Looks for a broker that answers, and takes its metadata. Returns whether there is one."""
         for node in self.brokers if len(self.brokers) > 1 else ():
             try:
                 told = self.connection(node).ask(
@@ -414,7 +417,8 @@ class LiveCluster:
         return self._coordinators[kind, key]
 
     def _compare_place(self, node: int, place: tuple[str, int]) -> None:
-        """Keeps that a coordinator isn't where the metadata has its broker: clients go there."""
+        """Notes as a disagreement that FindCoordinator and Metadata name different addresses of a
+        broker."""
         known = self.brokers.get(node, place)
         if place == known or any(each.request == "FindCoordinator" for each in self.silences):
             return
@@ -423,23 +427,22 @@ class LiveCluster:
         self.silences.append(NoAnswerError(self.place, "FindCoordinator", what))
 
     def forget_places(self) -> None:
-        """Coordinators and leaders have moved: they are asked for again."""
+        """Forgets coordinators and leaders: they may have moved."""
         self._coordinators.clear()
         self._leaders.clear()
         self._terms = ()
 
     def coordinator_epochs(self) -> tuple[int, ...]:
-        """The coordinators' epochs by partitions of the transaction log: which terms these are of
-        their leaders. None before there is a transaction log, and none where markers aren't sent:
-        nothing else names them."""
+        """The coordinators' epochs by partition of the transaction log: its leader epochs. Empty
+        without a transaction log, and if markers aren't sent: only they name these epochs."""
         if not self._terms and "WriteTxnMarkers" in self.versions:
             found = {p["partition_index"]: p.get("leader_epoch", 0) for p in self._topic(LOG)}
             self._terms = tuple(epoch for _, epoch in sorted(found.items()))
         return self._terms
 
     def has_new_coordinators(self) -> bool:
-        """Whether coordinators have other epochs than runs have begun with since they were asked
-        for. The next run begins with the new ones."""
+        """Whether the coordinators' epochs have changed since the last look. The next run uses the
+        new ones."""
         before, self._terms = self._terms, ()
         return bool(before) and self.coordinator_epochs() != before
 
@@ -450,12 +453,12 @@ class LiveCluster:
         return self._leaders[topic, partition]
 
     def leave_out(self, name: str, why: str) -> None:
-        """Sends a request no more."""
+        """Stops sending a request, for the reason `why`."""
         self.versions.pop(name, None)
         self.unusable[name] = why
 
     def _soon(self, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The response to a request that a broker may not be ready for at once."""
+        """The response to a request; repeats it while the broker isn't ready."""
         until = time.monotonic() + PATIENCE_S
         while True:
             told = self.ask(self.any, name, fields)
@@ -469,7 +472,7 @@ class LiveCluster:
     # Topics -----------------------------------------------------------------------------------
 
     def new_partition(self) -> tuple[str, int]:
-        """A partition of ours that nothing was written to: its topic and number."""
+        """An unused partition of the run's topics: its topic and number."""
         found = next(self._free, None)
         if found is None:
             topic = self._new_topic()
@@ -508,7 +511,7 @@ class LiveCluster:
             time.sleep(0.05)
 
     def _lead(self, topic: str, leaders: Mapping[tuple[str, int], int]) -> bool:
-        """Whether the leaders know that they are."""
+        """Whether the leaders know that they lead."""
         for node in set(leaders.values()):
             partitions = [
                 {"partition_index": number, "timestamp": -1}
@@ -522,7 +525,7 @@ class LiveCluster:
         return True
 
     def delete_records(self, topic: str, partition: int, before: int = -1) -> None:
-        """Deletes a partition's records `before` this offset, or all that are replicated."""
+        """Deletes a partition's records below the offset `before` (-1: all replicated ones)."""
         one = {"partition_index": partition, "offset": before}
         asked = {"topics": [{"name": topic, "partitions": [one]}], "timeout_ms": PATIENCE_S * 1000}
         self.ask(self.leader(topic, partition), "DeleteRecords", asked)
@@ -532,7 +535,7 @@ class LiveCluster:
         return len(self._topic(topic))
 
     def topic_id(self, topic: str) -> UUID:
-        """The id of a topic of ours."""
+        """The id of one of the run's topics."""
         if topic not in self._ids:
             asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
             told = self.ask(self.any, "Metadata", asked, METADATA_WITH_IDS)
@@ -546,9 +549,8 @@ class LiveCluster:
         return only("Metadata", told, name=topic)["partitions"] or []
 
     def close(self, *, keeps: bool = False) -> list[str]:
-        """Removes the topics and groups that were made, unless it `keeps` them, and disconnects:
-        the remaining topics and groups, in lines. Transactional ids go by themselves, after
-        transactional.id.expiration.ms."""
+        """Removes the created topics and groups, unless `keeps`, and disconnects. Returns lines
+        about those that remain. Transactional ids expire after transactional.id.expiration.ms."""
         left: list[str] = []
         with suppress(BrokerError):
             self.settings.restore()

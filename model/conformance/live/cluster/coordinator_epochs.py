@@ -1,4 +1,4 @@
-"""The epochs of coordinators: they grow as brokers restart, and the oracle's begin with 0."""
+"""The coordinators' epochs. Real ones grow with restarts; the oracle's begin with 0."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .cluster import LiveCluster
 class Terms:
     """The coordinators' epochs at the start of a run of requests.
 
-    Each producer id of the run's transactional ids has one: it stands for the oracle's 0.
+    Each producer id of the run has such an epoch, which corresponds to the oracle's 0.
     """
 
     def __init__(self, cluster: LiveCluster) -> None:
@@ -20,11 +20,11 @@ class Terms:
         self._begun: dict[int, int] = {}
 
     def learn(self, transactional_id: str | None, told: Mapping[str, Any]) -> None:
-        """A response to this id, which may have a producer id."""
+        """Takes a response to this transactional id, which may have a producer id."""
         if transactional_id and self._epochs and told.get("producer_id", -1) >= 0:
             partition = partition_for(transactional_id, len(self._epochs))
             self._begun[told["producer_id"]] = self._epochs[partition]
 
     def of(self, producer_id: int) -> int:
-        """The epoch of its coordinator; 0 if no coordinator has reported it."""
+        """The coordinator epoch of a producer id; 0 if no response had the id."""
         return self._begun.get(producer_id, 0)

@@ -36,9 +36,8 @@ class MissingPermissionError(BrokerError):
 
 
 def refusal(told: Mapping[str, Any], asked: Mapping[str, Any] | None = None) -> str | None:
-    """The error in a response that an authorizer has caused, wherever it stands; None: there is
-    none. A broker that does no two-phase commit has the same error for who asked for it (KIP-939):
-    that is an answer."""
+    """The authorization error anywhere in a response, or None. A request for two-phase commit
+    (KIP-939) has None: brokers without it give the same error as an answer."""
     if asked is not None and asked.get("enable2_pc"):
         return None
     for name, value in told.items():

@@ -1,4 +1,4 @@
-"""Transactional ids that come to an epoch: InitProducerId by InitProducerId, many at once."""
+"""Raises the epochs of transactional ids with InitProducerId, many requests at once."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .cluster import PREFIX, LiveCluster
 from .missing_permissions import MissingPermissionError, refusal
 
 AS_OFTEN: Final = 1000
-"""So many requests of an id are on their way at once."""
+"""The number of an id's requests in flight."""
 PATIENCE_S: Final = 30
-"""So long no id may come any further."""
+"""The time in s without a new epoch after which `use_up` fails."""
 
 
 class StalledError(BrokerError):
@@ -22,7 +22,7 @@ class StalledError(BrokerError):
 
 
 class Skip(NamedTuple):
-    """A transactional id, the epoch that it has, and the one that it is to have."""
+    """A transactional id, its present epoch, and the wanted epoch."""
 
     name: str
     now: int
@@ -30,9 +30,9 @@ class Skip(NamedTuple):
 
 
 def use_up(cluster: LiveCluster, skips: Sequence[Skip]) -> None:
-    """Brings ids to their epochs. Each has a connection of its own, because a broker answers the
-    requests of a connection one after another. Raises BrokerError, and StalledError if an id gets
-    no further."""
+    """Raises ids to their wanted epochs. Each id has its own connection, because a broker answers
+    the requests of a connection one after another. Raises BrokerError, and StalledError if no id
+    gets new epochs."""
     version = min(cluster.newest("InitProducerId"), 2)
     until = time.monotonic() + PATIENCE_S
     with ExitStack() as numbers:

@@ -1,5 +1,5 @@
-"""The settings of brokers: those that the tables know only one value of, and those that are changed
-for a moment and set back."""
+"""The settings of brokers: those that must have the tables' value, and those that a run changes for
+a moment."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ ALTERED: Final[Mapping[str, tuple[int, str]]] = {
     "max.message.bytes": (_TOPIC, LOG),
     "producer.id.expiration.ms": (_BROKER, ""),
 }
-"""The settings that are changed for a moment: whose they are. Those of all brokers count as not set
-before."""
+"""The settings that a run changes for a moment, each with its kind of resource and the resource's
+name. Settings of all brokers count as unset before."""
 KNOWN: Final = {
     each.name: str(each.default).lower()
     for each in BROKER_SETTINGS
@@ -33,7 +33,7 @@ KNOWN: Final = {
         "transaction.two.phase.commit.enable",
     )
 }
-"""Settings of brokers of which the tables know only Kafka's default."""
+"""Broker settings for which the tables assume Kafka's default."""
 
 
 class NotToldError(BrokerError):
@@ -41,7 +41,7 @@ class NotToldError(BrokerError):
 
 
 class Brokers(Protocol):
-    """A cluster as settings use it: its brokers by their ids, and requests to them."""
+    """The part of a cluster that settings use: broker ids and requests."""
 
     any: int
     controller: int
@@ -71,8 +71,8 @@ class Settings:
         return self._cluster.place
 
     def check(self) -> None:
-        """Raises BrokerError where a broker has another value of a setting than the tables know,
-        as far as the user may ask for it."""
+        """Raises BrokerError if a broker's setting differs from the tables' value. Does nothing
+        without the permission."""
         for node in self._cluster.brokers if "DescribeConfigs" in self._cluster.versions else ():
             try:
                 told = self._described_settings(_BROKER, str(node), [*KNOWN])
@@ -81,7 +81,7 @@ class Settings:
             for name, config in told.items():
                 if config["value"] != KNOWN[name]:
                     raise BrokerError(
-                        f"broker {node} has {name}={config['value']}, and what is declared is for "
+                        f"broker {node} has {name}={config['value']}, and the tables are for "
                         f"{KNOWN[name]}: run it on brokers with that"
                     )
 
@@ -98,7 +98,7 @@ class Settings:
     def _described_settings(
         self, kind: int, of: str, names: list[str]
     ) -> dict[str, dict[str, Any]]:
-        """Those of these settings that exist, by name. A broker reports its own."""
+        """The existing settings among `names`. A broker is asked for its own settings."""
         node = int(of) if kind == _BROKER else self._cluster.controller
         resource = {"resource_type": kind, "resource_name": of, "configuration_keys": names}
         told = self._cluster.ask(node, "DescribeConfigs", {"resources": [resource]})
@@ -124,8 +124,8 @@ class Settings:
             self._restores.pop()
 
     def alter_features(self, level: int) -> None:
-        """Has all brokers follow a change of transaction.version to this level, until
-        `restore_features`. Raises BrokerError."""
+        """Sets transaction.version to this level until `restore_features`, and waits for all
+        brokers. Raises BrokerError."""
         now = self._cluster.transaction_version if self._level is None else self._level
         if level == now:
             return
@@ -143,7 +143,7 @@ class Settings:
             time.sleep(0.02)
 
     def restore_features(self) -> None:
-        """Sets transaction.version back."""
+        """Restores transaction.version."""
         self.alter_features(self._cluster.transaction_version)
 
     def _set(self, name: str, value: str | None) -> None:

@@ -1,5 +1,5 @@
-"""The beginning of a run: which requests a cluster refuses or doesn't answer, and topics of its own
-that it makes as it is first asked."""
+"""The start of a run: finds the requests that a cluster refuses or doesn't answer, and makes the
+cluster create its internal topics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .settings import LOG, NotToldError
 
 
 def begin(cluster: LiveCluster) -> None:
-    """Prepares a cluster, after a look at its settings. Raises BrokerError."""
+    """Checks a cluster's settings, and prepares it. Raises BrokerError."""
     try:
         cluster.settings.check()
     except NotToldError as error:
@@ -27,9 +27,9 @@ def begin(cluster: LiveCluster) -> None:
 
 
 def warm_up(cluster: LiveCluster) -> None:
-    """Prepares a cluster. Requests that the user may not send are left out from then on
-    (`without`), as are optional requests without an answer (`unusable`). `silences` has requests
-    without one. Raises BrokerError."""
+    """Prepares a cluster. Skips the requests that the user may not send (`without`) and optional
+    requests that get no answer (`unusable`). `silences` has all requests without an answer. Raises
+    BrokerError."""
     _leave_out(cluster)
     try:
         _give_out_ids(cluster)
@@ -38,7 +38,7 @@ def warm_up(cluster: LiveCluster) -> None:
 
 
 def _keep(cluster: LiveCluster, error: NoAnswerError) -> None:
-    """Keeps that a request had no answer, and goes on."""
+    """Notes that a request got no answer, and continues."""
     cluster.silences.append(error)
     cluster.revive()
 
@@ -61,9 +61,8 @@ def _error(cluster: LiveCluster, name: str, fields: Mapping[str, Any]) -> str:
 
 
 def _leave_out(cluster: LiveCluster) -> None:
-    """Leaves out the versions of requests that brokers alone send, where the user isn't one of
-    them: their markers and their questions. Of a topic and an id that nobody knows all that is
-    asked does nothing."""
+    """Skips requests that only brokers may send (markers and verifications), if the user may not.
+    It tries them with an unknown topic and id: they have no effect."""
     nowhere, who = f"{cluster.prefix}-nowhere", {"producer_id": 0, "producer_epoch": 0}
     marker = {**who, "topics": [{"name": nowhere, "partition_indexes": [0]}]}
     question = {
@@ -94,8 +93,8 @@ def _try(
     cluster: LiveCluster, name: str, fields: Mapping[str, Any], *, of: str | None = None,
     left: tuple[int, int] | None = None, called: str | None = None,
 ) -> None:  # fmt: skip
-    """Sends a request without effect. If it is refused or has no answer, `of` is left out (the
-    request itself if None), but for the versions that are `left`."""
+    """Sends a request without effect. If it is refused or gets no answer, skips `of` (None: the
+    request itself), except for its versions `left`."""
     if name not in cluster.versions:
         return
     of = of or name

@@ -1,1 +1,1 @@
-"""Requests that are held inside a broker, by a debugger."""
+"""Holds requests inside a broker with a debugger."""

@@ -1,7 +1,6 @@
-"""A debugger of a JVM: a thread that comes to a method is held there until it is let go.
+"""A debugger for a JVM that holds threads at the start of a method.
 
-It speaks the Java Debug Wire Protocol. Nothing of the program is changed, and no other thread is
-stopped.
+It uses the Java Debug Wire Protocol. It doesn't change the program, and stops no other thread.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ PATIENCE_S: Final = 10
 
 @dataclass(frozen=True)
 class Place:
-    """Methods of a class: a pattern that their names, each with its signature, begin with. The
-    thread is held that comes there as the so manieth (`count`)."""
+    """Methods of a class whose names with signatures begin with a pattern. The `count`-th thread
+    that gets there is held."""
 
     class_name: str
     pattern: str
@@ -42,7 +41,7 @@ class Place:
 class Debugger:
     """A debugger of the JVM that listens at `place` (HOST:PORT, -agentlib:jdwp=…,server=y).
 
-    Raises BrokerError where there is none, or it has gone away.
+    Raises BrokerError if there is no such JVM, or if it has gone away.
     """
 
     def __init__(self, place: str) -> None:
@@ -57,15 +56,15 @@ class Debugger:
         except (OSError, ValueError) as error:
             raise BrokerError(f"{place} takes no debugger: {error}") from None
         self._number = 0
-        self._stopped: dict[int, int] = {}  # by the breakpoint's number, the thread
+        self._stopped: dict[int, int] = {}  # breakpoint number: thread
         sizes = struct.unpack(">5i", self._ask(_ID_SIZES, b""))
         self._of_method, self._of_object, self._of_class = sizes[1:4]
 
     # Breakpoints ------------------------------------------------------------------------------
 
     def hold(self, places: Sequence[Place]) -> list[int]:
-        """Sets a breakpoint in each place, which holds one thread; their numbers. A class that
-        isn't loaded has none."""
+        """Sets breakpoints in these places, each for one thread. Returns their numbers. A class
+        that isn't loaded gets no breakpoint."""
         found: list[int] = []
         for place in places:
             for one in self._classes(place.class_name):
@@ -77,8 +76,8 @@ class Debugger:
         return found
 
     def held(self, breakpoints: Sequence[int], timeout_s: float) -> bool:
-        """Whether a thread has reached one of the breakpoints, or does so soon. No other is held
-        there then."""
+        """Whether a thread reaches one of the breakpoints within `timeout_s`. Then the other
+        breakpoints are removed."""
         until = time.monotonic() + timeout_s
         while self._stopped.keys().isdisjoint(breakpoints):
             left = max(until - time.monotonic(), 0)
@@ -89,7 +88,7 @@ class Debugger:
         return True
 
     def let_go(self, breakpoints: Sequence[int]) -> None:
-        """Takes the breakpoints away, and lets the threads go on that they hold."""
+        """Removes the breakpoints, and resumes their threads."""
         self._clear(breakpoints)
         for number in breakpoints:
             if number in self._stopped:
@@ -101,8 +100,8 @@ class Debugger:
             self._ask(_CLEAR, struct.pack(">bi", _BREAKPOINT, number), may_fail=True)
 
     def close(self) -> None:
-        """Lets every thread go on."""
-        with suppress(BrokerError):  # where it is gone
+        """Resumes every held thread."""
+        with suppress(BrokerError):  # the JVM may have gone
             self._send(_DISPOSE, b"")
         self._socket.close()
 
@@ -118,7 +117,7 @@ class Debugger:
             method = told[at : at + self._of_method]
             at += self._of_method
             words: list[str] = []
-            for _ in range(2):  # its name and its signature
+            for _ in range(2):  # the method's name and signature
                 size = int.from_bytes(told[at : at + 4])
                 words.append(told[at + 4 : at + 4 + size].decode(errors="replace"))
                 at += 4 + size
@@ -149,7 +148,7 @@ class Debugger:
         return self._number
 
     def _packet(self) -> tuple[int, int, bytes] | None:
-        """A reply: its number, its error and its data. None: an event, which is kept."""
+        """Reads a packet. A reply: its number, error and data. None: an event, which is kept."""
         try:
             size, number, flags = struct.unpack(">iiB", self._bytes(9))
             kind = self._bytes(2)

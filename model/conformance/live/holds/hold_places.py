@@ -1,5 +1,5 @@
-"""Where the threads of a broker can be held in a request, by a debugger: the places of Kafka's
-classes that stand for those of `Cluster.hold`."""
+"""The methods of Kafka's classes in which a debugger holds requests, for each place of
+`Cluster.hold`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .debugger import PATIENCE_S, Debugger, Place
 _COORDINATOR: Final = "kafka.coordinator.transaction.TransactionCoordinator"
 _STATE_MANAGER: Final = "kafka.coordinator.transaction.TransactionStateManager"
 _HANDLER: Final = "AddPartitionsToTxnManager$AddPartitionsToTxnHandler"
-# Scala has methods inside of methods as functions of their own, and calls the rest of a method
-# otherwise where it is inlined: these are called in any case.
+# Scala compiles nested methods to separate functions, and may inline the rest of a method: these
+# functions are called in any case.
 _APPENDED: Final = r"\$anonfun\$appendTransactionToLog\$.*Function1;Lscala/Function1;L[\w/]*/Map;\)"
 PLACES: Final[Mapping[str, tuple[Place, ...]]] = {
     "fence": (Place(_COORDINATOR, r"\$anonfun\$endTransaction\w*\$1\("),),
@@ -36,7 +36,7 @@ PLACES: Final[Mapping[str, tuple[Place, ...]]] = {
 
 
 class Threads:
-    """The threads of a broker whose JVM takes a debugger at `place` (HOST:PORT)."""
+    """The threads of a broker whose JVM has the debug port `place` (HOST:PORT)."""
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -53,16 +53,16 @@ class Threads:
         return found
 
     def held(self, breakpoints: list[int], timeout_s: float = PATIENCE_S) -> bool:
-        """Whether a thread has come there by then."""
+        """Whether a thread reaches one of the breakpoints within `timeout_s`."""
         return self._debugger is not None and self._debugger.held(breakpoints, timeout_s)
 
     def let_go(self, breakpoints: list[int]) -> None:
-        """Nothing is held there any more."""
+        """Removes the breakpoints, and resumes their threads."""
         if self._debugger is not None:
             self._debugger.let_go(breakpoints)
 
     def drop(self) -> None:
-        """Lets all threads go on, and the JVM go."""
+        """Resumes all threads, and disconnects from the JVM."""
         if self._debugger is not None:
             self._debugger.close()
         self._debugger = None

@@ -1,1 +1,1 @@
-"""Requests for real brokers: a suite that reaches each row, and random ones."""
+"""Requests for real brokers: a directed suite that reaches each row, and random requests."""

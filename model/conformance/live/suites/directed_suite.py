@@ -1,7 +1,7 @@
-"""The shortest requests that reach each row of a coordinator and a leader from outside.
+"""The shortest sequences of requests that reach each row of a coordinator and a leader.
 
-A breadth-first search on the oracle finds them: over a client's next requests, right or wrong. Of
-several states that differ only in numbers, the search continues from one.
+A breadth-first search on the oracle finds them. Its steps are a client's next requests, right or
+wrong. Of states that differ only in numbers, the search continues from one.
 """
 
 from __future__ import annotations
@@ -29,32 +29,31 @@ TWO_PHASE_FROM: Final = 6
 """The first version of InitProducerId that asks for two-phase commit (KIP-939)."""
 LAST_EPOCHS: Final = (LARGEST_EPOCH - 2, LARGEST_EPOCH - 1)
 STEPS: Final = 40_000
-"""So many lines are tried out at most."""
+"""The largest number of tried lines."""
 PATIENCE: Final = 18_000
-"""And no more after so many in which no new row was taken: at 3.6, 16,590 lines are before the last
-one, at 2.5, 4.0.1 and 4.3 fewer than 5,000."""
+"""The number of tried lines without a new row after which the search ends. At 3.6, 16,590 lines
+come before the last new row; at 2.5, 4.0.1 and 4.3 fewer than 5,000."""
 HONEST_STEPS: Final = 3_000
-"""So many lines of honest clients are tried out: the last new row comes before 2,500."""
+"""The largest number of tried lines of honest clients. The last new row comes before 2,500."""
 DETOUR: Final = 2
-"""A way to a machine's states may be longer by so many requests if it gets there sooner."""
+"""The cost, in requests, of a node in which no single machine has a new state."""
 HEAD_START: Final = 3
-"""By so many requests a way may be longer for each that is held on it."""
+"""The discount, in requests, for each held request on a way."""
 RESTART: Final = 2
-"""By so many requests a way on which one is held may be longer for each restart that it spares:
-these take seconds."""
+"""The cost, in requests, of a restart on a way with a held request: restarts take seconds."""
 
 
 class Way(NamedTuple):
-    """The lines that reach a row. Where it `races`, the last two must come so close together that
-    the markers of the first aren't written when the second is read."""
+    """The lines that reach a row. If it `races`, the last line must arrive before the markers of
+    the line before it are written."""
 
     lines: tuple[Line, ...]
     races: bool = False
 
 
 def variants(request: str, versions: Versions) -> list[int]:
-    """The versions of a request that make a difference, the newest first: of those that do without
-    the same, the newest."""
+    """The versions of a request that differ in features, the newest first. Of versions with the
+    same features, only the newest."""
     if request not in versions:
         return []
     low, high = versions[request]
@@ -69,8 +68,8 @@ def variants(request: str, versions: Versions) -> list[int]:
 
 
 def existing(cluster: Cluster, versions: Versions) -> list[RowName]:
-    """The rows that a coordinator and a leader of the release may take, in the order of tables,
-    where they are asked in these versions."""
+    """The rows that a coordinator and a leader of the release may take for requests of these
+    versions, in the order of the tables."""
     found: dict[RowName, None] = {}
     for machine in cluster.machines():
         for event in machine.events:
@@ -84,7 +83,7 @@ def existing(cluster: Cluster, versions: Versions) -> list[RowName]:
 def _switched_off(event: str, cluster: Cluster, versions: Versions) -> set[tuple[str, ...]]:
     of_cluster = () if cluster.transaction_version >= 2 else api_versions.VERSION_1
     match event:
-        case "AddPartitionsByLeader":  # in version 2 leaders send what clients send
+        case "AddPartitionsByLeader":  # in version 2 leaders send the same request as clients
             return {api_versions.VERSION_1}
         case "AddPartitionsByLeaderResponse":
             asked = ("Produce", "TxnOffsetCommit")
@@ -103,8 +102,8 @@ def _switched_off(event: str, cluster: Cluster, versions: Versions) -> set[tuple
 
 @dataclass
 class Node:
-    """Where some lines lead: a cluster, its clients' last answers by transactional id (none:
-    idempotent), and the next sequence by producer id and epoch."""
+    """The state after some lines: a cluster, its clients' last identities by transactional id
+    (None: idempotent), and the next sequence by producer id and epoch."""
 
     cluster: Cluster
     lines: tuple[Line, ...] = ()
@@ -116,8 +115,8 @@ class Node:
     clients: tuple[Honest, ...] = ()
 
     def after(self, line: Line, by: Honest | None = None) -> tuple[Node, set[RowName]] | None:
-        """The result of a further line, which one of the honest clients or a new one sends, before
-        markers are written, and the rows that it takes. None if it can't be sent."""
+        """The state after another line, before markers are written, and the rows of the line. `by`
+        is the honest client that sends it. None if the line can't be sent."""
         made = Node(
             self.cluster.copy(), (*self.lines, line), dict(self.told), dict(self.sent), self.ids,
             self.clients,
@@ -129,7 +128,7 @@ class Node:
             except ModelError:
                 return None
         if "held_at" in line and "held" not in answered:
-            return None  # another line does the same
+            return None  # the line without `held_at` does the same
         made._learn(line, answered)
         if by is not None:
             after = by.copy()
@@ -138,8 +137,8 @@ class Node:
         return made, {RowName.of(*one) for one in taken}
 
     def length(self) -> int:
-        """The number of its lines. Where a thread is held or was it is less, as the goal lies
-        behind, and a restart counts more."""
+        """The cost of the lines: their number. Held requests make it smaller, as their goal comes
+        later; then a restart counts more."""
         holds = sum("held_at" in line for line in self.lines)
         lines = sum("release" not in line for line in self.lines)
         if holds:
@@ -152,7 +151,7 @@ class Node:
         return self.ids - 1
 
     def settle(self) -> set[RowName]:
-        """Writes the markers that are due; the rows that are taken for it."""
+        """Writes the markers that are due. Returns the rows that this takes."""
         with noted() as taken:
             self.cluster.deliver_markers()
         return {RowName.of(*one) for one in taken}
@@ -175,8 +174,7 @@ class Node:
             self.sent[who] = line["base_sequence"] + line["count"]
 
     def shapes(self, *, of_leader: bool = True) -> tuple[Hashable, ...]:
-        """The key that separates it from states in which other rows may be taken, for each
-        machine."""
+        """A key for each machine. States with the same keys mostly take the same rows."""
         leader = self.cluster.leader(PARTITION).machine
         coordinator = self.cluster.coordinator
         entries = coordinator.entries.items()
@@ -190,12 +188,14 @@ class Node:
         )
 
     def _ahead(self, told: tuple[int, int]) -> int:
-        """The distance of a client's epoch beyond the one that the leader knows."""
+        """The difference between a client's epoch and the leader's, at most 2; 3 if the leader
+        doesn't know the producer."""
         producers = self.cluster.leader(PARTITION).producers
         return min(told[1] - producers[told[0]].producer_epoch, 2) if told[0] in producers else 3
 
     def _behind(self, name: str) -> int:
-        """The distance of a client's epoch behind that of its entry."""
+        """The difference between an entry's epoch and its client's, at most 2; 3 without a
+        client."""
         entry = self.cluster.coordinator.entries[name]
         return min(entry["producer_epoch"] - self.told[name][1], 2) if name in self.told else 3
 
@@ -231,9 +231,9 @@ def _rounded(value: Any) -> Hashable:
 
 
 class Held(NamedTuple):
-    """A search in which requests are held on their way: at which places, so many at once at most,
-    and among which requests. `at_last`: at the last epochs of an id. `lines` are the other possible
-    events."""
+    """The parameters of a search with held requests: the places, the largest number held at once,
+    the kinds of requests, and the number of steps. `at_last`: start at the last epochs of an id.
+    `lines` are the other possible events."""
 
     places: tuple[str, ...]
     most: int
@@ -267,8 +267,8 @@ ALTERED: Final = (
 
 
 class _Search:
-    """A search on the oracle of a release of so many steps, breadth first. With `holds`, requests
-    are held on their way."""
+    """A breadth-first search on the oracle of a release, with a limit of `steps`. With `holds`,
+    requests are held."""
 
     def __init__(
         self, protocol: str, transaction_version: int | None, versions: Versions, steps: int,
@@ -298,7 +298,7 @@ class _Search:
                 heappush(waiting, (cost, next(order) + 1, reached))
 
     def _first(self, node: Node) -> list[Node]:
-        """Where the search begins."""
+        """The states at which the search begins."""
         if self.holds is None or not self.holds.at_last:
             return [node]
         found: list[Node] = []
@@ -312,7 +312,7 @@ class _Search:
         return found
 
     def _further(self, node: Node) -> Iterator[tuple[Node, bool]]:
-        """The states behind a node that are like none before, and whether a machine alone is."""
+        """The new states after a node, each with whether a single machine's state is new."""
         every = self._moves(node)
         restarts = self.restarts and bool(node.told)
         if self.holds is not None:
@@ -339,14 +339,14 @@ class _Search:
                 yield reached, is_new
 
     def _moves(self, node: Node) -> Iterator[tuple[Line, Honest | None]]:
-        """The lines that may be sent next, each with the honest client that sends it."""
+        """The lines that can be sent next, each with its honest client."""
         if self._honest is not None:
             return honest_moves(node.clients, self._honest)
         every = moves(node.told, node.sent, len(node.lines), self.versions)
         return ((line, None) for line in every)
 
     def _race(self, node: Node) -> None:
-        """The rows that are taken by a line whose end before it is still in flight."""
+        """Notes the rows of a next line that is sent while an end is still in progress."""
         if not (node.cluster.due() or node.cluster.to_complete()):
             return
         if (shapes := node.shapes()) in self._raced:
@@ -365,9 +365,10 @@ def ways(
     patience: int | None = None, restarts: bool = False, holds: bool = False, alters: bool = False,
     level: Level = "any",
 ) -> dict[RowName, Way]:  # fmt: skip
-    """A shortest way to each row of the release that is found in so many steps, of which `patience`
-    at most find none in a row; `holds`: with requests that are held, too; `alters`: with settings
-    that change. At the level `well-behaved` honest clients alone send requests, and none is held.
+    """A shortest way to each row of the release that a search of `steps` steps finds. The search
+    ends earlier after `patience` steps without a new row. `holds`: also with held requests.
+    `alters`: also with changed settings. At the level `well-behaved` only honest clients send
+    requests, and none is held.
     """
     if level == "well-behaved":
         steps, patience, holds, alters = HONEST_STEPS, None, False, False
@@ -390,7 +391,8 @@ def moves(
     place: int,
     versions: Versions,
 ) -> Iterator[Line]:
-    """The lines that a client may send after `place` lines, right or wrong; right ones first."""
+    """The lines that a client can send after `place` lines, the right ones first, then wrong
+    ones."""
     yield from _beginnings(told, versions)
     for name, own in told.items():
         others = [other for other in told.values() if other[0] != own[0]]
@@ -408,9 +410,9 @@ def moves(
 
 
 def _of_one_client(every: Iterable[Line], node: Node, requests: Set[str]) -> Iterator[Line]:
-    """Of these lines those of one transactional id, nearly right: its producer id, and epochs of
-    one more or less. A leader has one thread that asks the coordinator: where it is held, no other
-    batch is answered."""
+    """The nearly right lines of the transactional id `a`: its producer id, and its epoch or the
+    next lower or higher one. A leader has one thread for questions to the coordinator. While it is
+    held, no other batch is answered."""
     own = node.told.get(NAME)
     if "verification" in node.cluster.held():
         requests = requests - {"Produce"}
@@ -426,7 +428,7 @@ def _of_one_client(every: Iterable[Line], node: Node, requests: Set[str]) -> Ite
 
 
 def _lines(node: Node, holds: Held) -> Iterator[Line]:
-    """Other events, if they make a difference."""
+    """The other events that change something now."""
     coordinator = node.cluster.coordinator
     now = {"log_refuses": coordinator.log_refuses, "withhold_ids": coordinator.lacks_ids}
     for line in holds.lines:
@@ -435,7 +437,7 @@ def _lines(node: Node, holds: Held) -> Iterator[Line]:
 
 
 def _held(every: Iterable[Line], node: Node, holds: Held) -> Iterator[Line]:
-    """The release of a request that is held, and right requests that are."""
+    """The releases of held requests, and right requests that are held."""
     held = node.cluster.held()
     for place in held:
         yield {"release": place}
@@ -446,7 +448,7 @@ def _held(every: Iterable[Line], node: Node, holds: Held) -> Iterator[Line]:
 
 
 def _is_right(line: Line, node: Node) -> bool:
-    """Whether a request is one of the client that it names, with its newest epoch."""
+    """Whether a request has its client's own producer id and newest epoch."""
     if line.get("transactional_id") != NAME or line.get("verify_only"):
         return False
     if line["request"] == "InitProducerId":
@@ -469,7 +471,7 @@ def _request(name: str, version: int, **fields: Any) -> Line:
 
 
 def _beginnings(told: Mapping[str | None, tuple[int, int]], versions: Versions) -> Iterator[Line]:
-    """InitProducerId; before any answer, also for unknown ids."""
+    """The possible InitProducerId requests."""
     name = "a"
     for version in variants("InitProducerId", versions):
         asked = {"transactional_id": name, "transaction_timeout_ms": USUAL_MS}

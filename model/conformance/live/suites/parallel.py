@@ -1,5 +1,4 @@
-"""Ways on which something takes long, which is done for several of them at once: each has ids and
-partitions of its own."""
+"""Runs several slow ways at once. Each has its own ids and partitions."""
 
 from __future__ import annotations
 
@@ -14,12 +13,12 @@ from ..cluster.producer_epochs import Skip, use_up
 from .directed_suite import Line, Way
 
 ONE_THREAD = "completion"
-"""Places where a broker's only thread that writes markers is held: the end of any other id would
-wait."""
+"""The place at which a broker's only thread for markers is held. While it is held, ends of other
+ids wait."""
 
 
 class Shared:
-    """A restart of the brokers that several wait for: the first who asks has it done."""
+    """A restart of the brokers that several ways share. The first caller performs it."""
 
     def __init__(self, restart: Callable[[], None]) -> None:
         self._restart, self.is_due = restart, False
@@ -36,14 +35,14 @@ def takes_long(line: Line) -> bool:
 
 
 def is_slow(way: Way) -> bool:
-    """Whether something takes long on a way."""
+    """Whether a way has a slow line."""
     return any(map(takes_long, way.lines))
 
 
 def at_once(ways: Mapping[RowName, Way]) -> Iterator[Mapping[RowName, Way]]:
-    """The ways that may be gone at once: those without restarts, then the others. Of those on which
-    the one thread is held each has a turn of its own, and comes last in it; so do those on which
-    producer ids are short for a while."""
+    """The groups of ways that can run at once: those without restarts, then the others. Each way
+    that holds the marker thread is in a different group, as its last. In the first group, ways that
+    withhold producer ids are last."""
     calm: dict[RowName, Way] = {}
     restarting: dict[RowName, Way] = {}
     alone: dict[RowName, Way] = {}
@@ -65,19 +64,19 @@ def at_once(ways: Mapping[RowName, Way]) -> Iterator[Mapping[RowName, Way]]:
 
 @dataclass
 class Going:
-    """A way that is gone: its system, the rest of it, and the line that it waits for."""
+    """A way that runs: its system, its remaining lines, and the slow line that is next."""
 
     system: BrokerSystem
     rest: Generator[Line]
     line: Line | None = None
 
     def on(self) -> None:
-        """Goes on to the next line that takes long."""
+        """Continues to the next slow line."""
         self.line = next(self.rest, None)
 
 
 def together(going: Sequence[Going], restart: Shared | None) -> None:
-    """Goes ways to their ends. Restarts wait until nobody has anything else to do."""
+    """Runs ways to their ends. A restart happens when every unfinished way waits for it."""
     for one in going:
         one.on()
     while waiting := [one for one in going if one.line is not None]:
@@ -90,8 +89,8 @@ def together(going: Sequence[Going], restart: Shared | None) -> None:
 
 
 def _skip(going: Sequence[Going]) -> None:
-    """Brings the ids to the epochs that their lines ask for, before these are sent. Where a request
-    of those has no answer, each line shows whose that is."""
+    """Raises the ids to the epochs of their lines, before these are sent. If a request gets no
+    answer, each line raises its own id later, so that the cause shows."""
     skips: list[Skip] = []
     for one in going:
         assert one.line is not None

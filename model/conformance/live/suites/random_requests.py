@@ -1,4 +1,4 @@
-"""Requests that are drawn: most of them right, so that most transactions come to an end."""
+"""Random requests. Most of them are right, so that most transactions end."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ PARTITIONS: Final = ("t-0", "t-1")
 WRONG: Final = 0.15
 """The share of requests that are wrong in one of their fields."""
 LEVELS: Final = (1, 2)
-"""The levels of transaction.version that it changes between. At 0 a coordinator can't write the
-entries of clients that use version 2 (TransactionLog.valueToBytes)."""
+"""The levels between which transaction.version changes. At 0 a coordinator can't write the entries
+of clients of version 2 (TransactionLog.valueToBytes)."""
 CHANGES: Final = 0.05
-"""How often transaction.version changes, if it may."""
+"""The share of steps that change transaction.version, if changes are allowed."""
 RESTARTS: Final = 0.02
-"""How often the brokers restart."""
+"""The share of steps that restart the brokers."""
 OLD: Final = 0.25
 """The share of requests of an older version."""
 NEW_CLIENTS: Final = 0.08
-"""How often an honest client starts."""
+"""The share of steps in which a new honest client starts."""
 LOOKS: Final = 0.15
-"""How often somebody looks how things are."""
+"""The share of steps that read the state."""
 AGAIN: Final = 0.1
-"""The share of honest requests that come again, as if their answer had been lost."""
+"""The share of honest requests that are repeated, as if their answer had been lost."""
 _WHO = ("STALE_EPOCH", "NEXT_EPOCH", "LARGEST_EPOCH", "OTHER_ID", "UNKNOWN_ID")
 _SEQUENCES = ("GAP", "OVERLAP", "ZERO")
 
 
 class DrawnHonest:
-    """One draw: a request of a client that keeps to the protocol. `releases` are the versions that
-    clients of different releases send."""
+    """Random requests of clients that follow the protocol. `releases` are the versions that clients
+    of the releases send."""
 
     def __init__(
         self, draw: Random, session: Session, clients: list[Honest],
@@ -48,7 +48,7 @@ class DrawnHonest:
         self.releases, self.restarts = releases, restarts
 
     def step(self) -> None:
-        """Has some client send a possible next request, or an observer read the state."""
+        """Makes a client send a possible next request, or reads the state."""
         if self.restarts and self.draw.random() < RESTARTS:
             return self.session.restart()
         able = [client for client in self.clients if not client.is_over]
@@ -70,7 +70,7 @@ class DrawnHonest:
 
 
 class Drawn:
-    """One draw: a request or several, by one of the clients of a session."""
+    """Random requests of a session's clients, right and wrong."""
 
     def __init__(
         self, draw: Random, session: Session, clients: list[Client], versions: Versions,
@@ -80,7 +80,7 @@ class Drawn:
         self.restarts, self.alters_features = restarts, alters_features
 
     def step(self) -> None:
-        """Has some client do something."""
+        """Makes a client act."""
         ways = [self.transact] * 5 + [self.produce] * 3 + [self.end] * 2
         ways += [self.begin, self.bump, self.look, self.offsets, self.repeat, self.mark]
         if self.restarts and self.draw.random() < RESTARTS:
@@ -98,7 +98,7 @@ class Drawn:
         return every[0] if self.draw.random() >= OLD else self.draw.choice(every)
 
     def _client(self) -> Client:
-        """The newest one mostly, else one that may be a zombie."""
+        """A random client: mostly the newest one, otherwise any, which may be a zombie."""
         return self.clients[-1] if self.draw.random() < 0.8 else self.draw.choice(self.clients)
 
     def _ask(self, request: str, most: int | None = None, **fields: Any) -> Any:
@@ -108,7 +108,7 @@ class Drawn:
     # What clients do --------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """A client starts; one with the same id before it is a zombie."""
+        """A client starts. An earlier client of the same id becomes a zombie."""
         name = self.draw.choice((*IDS, *IDS, None))
         timeout = self._wrong(USUAL_MS, (SHORT_MS * 30, 0, 900_001))
         told = self._ask("InitProducerId", transactional_id=name, transaction_timeout_ms=timeout)
@@ -134,7 +134,7 @@ class Drawn:
             )
 
     def transact(self) -> None:
-        """A client goes through a transaction, or part of it."""
+        """A client runs a transaction, or a part of it."""
         client = self._client()
         for _ in range(self.draw.randint(1, 3)):
             self._add(client)
@@ -171,7 +171,7 @@ class Drawn:
             self._produce(client, to, "OWN", {"base_sequence": base, "count": count})
 
     def mark(self) -> None:
-        """Somebody sends a marker of an earlier epoch, which ends nothing."""
+        """Sends a marker of an earlier epoch, which ends no transaction."""
         client = self._client()
         if "WriteTxnMarkers" in self.versions and client.producer_epoch > 0:
             who = identity("STALE_EPOCH", client, self.clients)
@@ -181,7 +181,7 @@ class Drawn:
             )  # fmt: skip
 
     def look(self) -> None:
-        """Somebody looks how things are."""
+        """Reads the state."""
         partition = self.draw.choice(PARTITIONS)
         match self.draw.choice(("Fetch", "ListOffsets", "DescribeProducers")):
             case "DescribeProducers" if "DescribeProducers" in self.versions:

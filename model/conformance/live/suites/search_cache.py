@@ -13,23 +13,24 @@ from .directed_suite import Way
 
 _PACKAGE: Final = Path(__file__).parents[4]
 _SOURCES: Final = ("language", "model", "spec")
-"""What a search depends on: the tables, and all that runs them."""
+"""The folders that a search depends on: the tables, and the code that runs them."""
 
 
 class Cache(Protocol):
     """Bytes under keys; a key is a hexadecimal digest."""
 
     def get(self, key: str) -> bytes | None:
-        """The bytes under the key, if there are some."""
+        """The bytes under the key, or None."""
         ...
 
     def put(self, key: str, code: bytes, /) -> None:
-        """Keeps it."""
+        """Stores bytes under the key."""
         ...
 
 
 class Searches:
-    """The results of searches in a cache, under the searched rows and the sources."""
+    """A cache of search results. The keys are digests of the search's arguments and of the
+    sources."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -37,7 +38,7 @@ class Searches:
     def found(
         self, asked: Mapping[str, Any], search: Callable[[], Mapping[RowName, Way]]
     ) -> Mapping[RowName, Way]:
-        """The ways that this search finds, which is only done if they aren't known."""
+        """The ways that this search finds. The search runs only if the cache doesn't have them."""
         key = hashlib.sha256(f"{json.dumps(asked, sort_keys=True)} {_sources()}".encode())
         known = self._cache.get(key.hexdigest())
         if known is not None:
