@@ -1,4 +1,4 @@
-"""Seconds until a shipped system can be searched: grounded, lowered and compiled.
+"""Seconds to prepare a search of each shipped system: to ground, lower and compile it.
 
 .venv/bin/python bench/compile.py            renews a table of docs/performance.md
 .venv/bin/python bench/compile.py --quick    each system once, at its defaults; writes nothing
@@ -23,7 +23,7 @@ MOST = 2
 
 
 def instances(system: System, *, quick: bool) -> Iterator[tuple[str, Instance]]:
-    """The newest release at all bounds that have a name, and the others at their defaults."""
+    """The newest release at all named bounds, and the other releases at their defaults."""
     yield "newest release, default bounds", instantiate(system)
     if not quick:
         for name in system.bound_names:
@@ -34,20 +34,22 @@ def instances(system: System, *, quick: bool) -> Iterator[tuple[str, Instance]]:
 
 @dataclass(frozen=True)
 class Seconds:
-    """What an instance takes before its search: all of it, and lowering and compiling alone."""
+    """The seconds that an instance takes before its search: the sum, and lowering and compiling
+    alone.
+    """
 
     whole: float
     lowering: float
 
 
 def seconds(instance: Instance, times: int) -> Seconds:
-    """The medians over so many times."""
+    """The medians of `times` preparations."""
     found = [prepare(instance) for _ in range(times)]
     return Seconds(median(p.seconds for p in found), median(p.lowering for p in found))
 
 
 def aims(*, quick: bool) -> Iterator[Aim]:
-    """Per system its defaults, and whatever takes longest."""
+    """For each system the seconds at its defaults and those of the slowest instance."""
     for name in SHIPPED:
         found = {
             what: seconds(instance, 1 if quick else 3)
@@ -67,7 +69,7 @@ def aims(*, quick: bool) -> Iterator[Aim]:
 
 def main() -> int:
     """Runs the command line; returns the exit code."""
-    os.environ[object_cache.VARIABLE] = object_cache.OFF  # what compiling takes is measured
+    os.environ[object_cache.VARIABLE] = object_cache.OFF  # compilation is measured
     parser = argparse.ArgumentParser(description="Time to compile the shipped systems.")
     parser.add_argument("--quick", action="store_true", help="defaults alone, nothing written")
     given = parser.parse_args()

@@ -1,8 +1,9 @@
 """The benchmark protocol KTX: a Kafka transaction coordinator, bounded, for every checker alike.
 
-`peers/MODEL.md` defines it; the same model stands in `peers/` in three other checkers' languages.
-One transactional id shared by I producer instances, one coordinator, K partition leaders. A "lost"
-row is a request that was processed although its answer was lost, so that it is still in flight.
+`peers/MODEL.md` defines it, and `peers/` has the same model in three other checkers' languages. One
+transactional id is shared by I producer instances; there are one coordinator and K partition
+leaders. In a row called "lost", the request is processed but its response is lost, so the request
+is still in flight.
 """
 
 from collections.abc import Mapping

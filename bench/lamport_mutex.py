@@ -1,11 +1,11 @@
 """Lamport's distributed mutual exclusion: processes with logical clocks take turns.
 
-The algorithm of "Time, Clocks, and the Ordering of Events in a Distributed System" (1978), as the
-TLA+ examples have it (lamport_mutex/MCLamportMutex.tla). A queue of messages in each direction
-between any two processes keeps their order.
+The algorithm of "Time, Clocks, and the Ordering of Events in a Distributed System" (1978), as in
+the TLA+ examples (lamport_mutex/MCLamportMutex.tla). There is a first-in first-out queue of
+messages in each direction between any two processes.
 
-The clocks are bounded, which cuts steps off. What is cut is counted in a row of its own, because
-TLC counts such a step before it drops the state that it leads to.
+The clocks are bounded, and steps beyond the bound are left out. A separate row counts them, because
+TLC counts such a step before it drops the next state.
 """
 
 from epochfence.language import (

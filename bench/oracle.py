@@ -3,8 +3,8 @@
     .venv/bin/python bench/oracle.py            renews a table of docs/performance.md
     .venv/bin/python bench/oracle.py --quick    fewer requests; writes nothing
 
-All of it is plain Python on one core. Every answer is looked at: a request that is refused where it
-shouldn't be, or a history that isn't explained, ends the run with 1.
+All of it is plain Python on one core. Every response is checked: if a request is wrongly refused,
+or no order explains a history, the exit code is 1.
 """
 
 import argparse
@@ -39,7 +39,7 @@ Asked = tuple[str, dict[str, Any], dict[str, Any]]
 
 
 def best(work: Callable[[], int]) -> float:
-    """What a second of the fastest run has done."""
+    """The units of work per second of the fastest run."""
     rates: list[float] = []
     for _ in range(TIMES):
         begun = time.process_time()
@@ -55,7 +55,7 @@ def expect(answer: str, what: str) -> None:
 
 
 def idempotent(count: int) -> int:
-    """Batches of idempotent producers, in order, to one leader."""
+    """Appends batches of idempotent producers, in order, to one leader; returns their number."""
     leader = PartitionLeader()
     for at in range(count // IDS):
         for producer_id in range(IDS):
@@ -67,7 +67,7 @@ def idempotent(count: int) -> int:
 
 
 def transactional(count: int) -> int:
-    """Transactions of many ids, one after the other, with the markers that each needs."""
+    """Runs transactions of many ids, one after the other, with the markers of each."""
     coordinator, done = TransactionCoordinator(), 0
     for partition in range(50):
         coordinator.elect(partition, 0)
@@ -96,8 +96,9 @@ def transactional(count: int) -> int:
 
 
 def overlapping(seed: int, clients: int, ask: Callable[[Random, int], Asked]) -> list[Operation]:
-    """What `clients` clients of one key were told, of whose requests any may overlap. `ask` puts a
-    request to the machine at a time."""
+    """The history of `clients` clients of one key, whose requests may overlap. `ask` sends a
+    request to the machine at a given time.
+    """
     random = Random(seed)
     found: list[Operation] = []
     for at in range(CLIENTS, CLIENTS + OPERATIONS):
@@ -108,7 +109,7 @@ def overlapping(seed: int, clients: int, ask: Callable[[Random, int], Asked]) ->
 
 
 def leader_history(seed: int, clients: int) -> list[Operation]:
-    """Producers that write to one leader."""
+    """The history of producers that write to one leader."""
     leader, following = PartitionLeader(), [0] * clients
 
     def ask(random: Random, now: int) -> Asked:
@@ -128,20 +129,20 @@ def leader_history(seed: int, clients: int) -> list[Operation]:
 
 
 class Coordinating:
-    """The coordinator of one transactional id, asked as histories have it."""
+    """The coordinator of one transactional id, with the requests of histories."""
 
     def __init__(self) -> None:
         self.inner, self.name = TransactionCoordinator(), "judged"
         self.inner.elect(self.inner.state_partition_of(self.name), 0)
 
     def write_markers(self) -> None:
-        """All markers that are due are written."""
+        """Writes all due markers."""
         for markers in self.inner.drain_markers().values():
             for marker in markers:
                 self.inner.markers_answered(marker, dict.fromkeys(marker.partitions, "NONE"))
 
     def ask(self, request: str, fields: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a request."""
+        """The response to a request."""
         if request == "AddPartitionsToTxn":
             return {"error": self.inner.add_partitions(self.name, **fields)}
         ask = self.inner.end_txn if request == "EndTxn" else self.inner.init_producer_id
@@ -151,7 +152,7 @@ class Coordinating:
 
 
 def identity(answer: dict[str, Any]) -> dict[str, Any]:
-    """The producer id and epoch of somebody's answer, if there are any."""
+    """The producer id and epoch in a response, or nothing."""
     if answer.get("producer_epoch", -1) < 0:
         return {}
     return {name: answer[name] for name in ("producer_id", "producer_epoch")}
@@ -161,8 +162,9 @@ INIT: dict[str, Any] = {"transaction_timeout_ms": 60_000}
 
 
 def contended_history(seed: int, clients: int) -> list[Operation]:
-    """Requests of one transactional id in any order, which fence and refuse each other: nearly half
-    of them are refused."""
+    """The history of requests of one transactional id in random order. They fence each other, and
+    the coordinator refuses nearly half of them.
+    """
     coordinator = Coordinating()
     held: dict[str, Any] = {}
 
@@ -185,8 +187,9 @@ def contended_history(seed: int, clients: int) -> list[Operation]:
 
 
 def instance(random: Random) -> Generator[tuple[float, str, dict[str, Any]], dict[str, Any]]:
-    """The requests of an application's instance, with the ms since the answer before. It repeats
-    those that have to wait, and restarts after it was fenced."""
+    """Yields the requests of an application's instance, with the ms since the last response. It
+    repeats requests that have to wait, and restarts when it is fenced.
+    """
     while True:
         wait, answer = 300 * random.random(), {"error": "CONCURRENT_TRANSACTIONS"}
         while answer["error"] == "CONCURRENT_TRANSACTIONS":
@@ -206,8 +209,9 @@ def instance(random: Random) -> Generator[tuple[float, str, dict[str, Any]], dic
 
 
 def restarted_history(seed: int, clients: int) -> list[Operation]:
-    """Instances of one application, which run transactions and fence each other when they start.
-    Each has one request in flight."""
+    """The history of instances of one application. They run transactions, and fence each other when
+    they start. Each has one request in flight.
+    """
     random, coordinator = Random(seed), Coordinating()
     found: list[Operation] = []
     due: list[tuple[float, float, int, str, dict[str, Any]]] = []
@@ -223,7 +227,7 @@ def restarted_history(seed: int, clients: int) -> list[Operation]:
     while len(found) < OPERATIONS:
         now, start, who, request, fields = heappop(due)
         coordinator.inner.now_ms = int(now)
-        if random.random() < 0.7:  # else they take longer
+        if random.random() < 0.7:  # otherwise they stay due
             coordinator.write_markers()
         answer, end = coordinator.ask(request, fields), now + 3 * random.random()
         found.append(Operation(request, fields, start, end, answer, len(found)))
@@ -232,7 +236,7 @@ def restarted_history(seed: int, clients: int) -> list[Operation]:
 
 
 def judged(histories: list[list[Operation]]) -> int:
-    """Judges histories, each of a key of its own."""
+    """Judges histories, each of a different key."""
     for operations in histories:
         if judge(operations, Settings()).finding is not Finding.EXPLAINED:
             raise RuntimeError("a history of a real run isn't explained")
@@ -240,7 +244,7 @@ def judged(histories: list[list[Operation]]) -> int:
 
 
 def all_at_once() -> float:
-    """Seconds for a history of 40 operations at once, which no order explains."""
+    """Seconds to judge a history of 40 concurrent operations that no order explains."""
     asked = [
         Operation(
             "Produce",
@@ -269,7 +273,7 @@ ANSWERED = "; print(answer.error); import time; print(time.process_time())"
 
 
 def import_time() -> float:
-    """Milliseconds that `import epochfence.model` takes, the fastest of some."""
+    """Milliseconds that `import epochfence.model` takes: the fastest of several runs."""
     code = (
         "import time; begun = time.perf_counter(); import epochfence.model; "
         "print(time.perf_counter() - begun)"
@@ -284,8 +288,9 @@ def fresh(code: str) -> list[str]:
 
 
 def first_answers() -> list[Aim]:
-    """What fresh processes take until they have their first answer, in milliseconds of the
-    processor and beside the interpreter's own start, the fastest of some."""
+    """Milliseconds of processor time from the start of a process to its first response, without the
+    interpreter's own start: the fastest of several runs.
+    """
 
     def least(code: str) -> float:
         runs = [fresh(code + ANSWERED) for _ in range(FRESH)]
@@ -306,7 +311,7 @@ def first_answers() -> list[Aim]:
 
 
 def aims(count: int) -> list[Aim]:
-    """The figures beside what they should be."""
+    """The figures with their aims."""
     tell("leader")
     leader = best(lambda: idempotent(count))
     tell("coordinator")
@@ -322,7 +327,7 @@ def aims(count: int) -> list[Aim]:
             "coordinator, restarting": restarted_history,
         }.items()
     }
-    gc.freeze()  # else the histories are looked through for garbage again and again
+    gc.freeze()  # otherwise the garbage collector scans the histories again and again
     judgements = [
         Aim(what, 50_000, best(lambda some=some: judged(some))) for what, some in histories.items()
     ]

@@ -1,10 +1,10 @@
-"""The search of a system by this checkout and by another one, in turns: what a change gains.
+"""Compares the search of a system by this checkout and by another one, in turns.
 
 .venv/bin/python bench/pair.py OTHER [SYSTEM] [--runs N]
 
 OTHER is the folder of another checkout. Both run on this Python, with one thread and the fastest
-code, once compiled; only the processor time of the search counts. Ends with an error where they
-differ in states, transitions, depth, or how often and at which depth each row was taken.
+code. Only the processor time of the search counts, without compilation. Ends with an error if
+states, transitions, depth, or the counts or first depths of rows differ.
 """
 
 import argparse
@@ -46,8 +46,9 @@ print(json.dumps([seconds, (explorer.memory - explorer.base) / explorer.count, f
 
 
 def searched(paths: Path, system: str) -> tuple[float, float, Any]:
-    """The seconds of a search by the package that a folder has, the bytes of a state, and what was
-    found."""
+    """Runs a search with the package in the folder `paths`. Returns its seconds, the bytes a state,
+    and its counts.
+    """
     environment = {**os.environ, "PYTHONPATH": str(paths), "EPOCHFENCE_CACHE": str(paths / "code")}
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM, system],
@@ -79,7 +80,7 @@ def main() -> int:
         for name, checkout in (("other", given.other.resolve()), ("here", HERE)):
             (Path(folder) / name).mkdir()
             (Path(folder) / name / "epochfence").symlink_to(checkout)
-        for turn in range(1 + given.runs):  # the first one compiles
+        for turn in range(1 + given.runs):  # the first turn compiles
             for name, seconds in times.items():
                 took, size, found[name] = searched(Path(folder) / name, system)
                 print(f"{name}: {took:.2f} s, {size:.2f} bytes a state", flush=True)

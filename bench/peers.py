@@ -1,9 +1,9 @@
 """Other checkers on the benchmark protocol (peers/MODEL.md), each as a measured process: SPIN,
 rumur, Stateright and TLC.
 
-Building a peer (writing its model for the constants, generating and compiling its checker) is
-apart from running it, so that compile times stay out of every figure. A peer whose tool is not
-on this machine is left out with a line that says how to get it.
+A peer is built (its model is written for the constants, its checker is generated and compiled)
+before it is measured: no figure includes compile time. A peer whose tool is not on this machine is
+left out, with a line on how to install it.
 
     peers, left_out = build_peers(Size(2, 2, 2, 1), folder, expected_states=11_995_156)
     for peer in peers:
@@ -37,7 +37,7 @@ TLC_JAR = "TLA2TOOLS_JAR"
 
 
 class PeerLeftOutError(Exception):
-    """A peer can't be built here; the message says which, why, and how to get it."""
+    """A peer can't be built here. The message has its name, the reason, and how to install it."""
 
 
 class Size(NamedTuple):
@@ -52,16 +52,16 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one process printed and used."""
+    """The output of one process, and its resource use."""
 
     output: str
     """Standard output and standard error."""
     exit_code: int
-    """Negative: the signal that ended it."""
+    """A negative number is the signal that ended the process."""
     seconds: float
     """Wall time of the whole process, start-up included."""
     cpu_seconds: float
-    """User and system time, of all its threads."""
+    """User and system time of all threads."""
     peak_rss_bytes: int
 
 
@@ -80,7 +80,7 @@ class PeerRun:
     cpu_seconds: float
     """User and system time, of all threads."""
     peak_rss_bytes: int
-    """At least 11 MB, the launcher's own (peers/launch.py)."""
+    """At least 11 MB, which the launcher takes (peers/launch.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Peer:
     command: tuple[str, ...]
     folder: Path
     counts: Callable[[str], tuple[int, int | None] | None]
-    """Reads states and transitions off the output; None unless the search is complete."""
+    """Returns states and transitions from the output, or None if the search isn't complete."""
 
     def run(self) -> PeerRun:
         """Searches the whole state space once.
@@ -112,7 +112,7 @@ class Peer:
 
 
 def measure(command: Sequence[str], folder: Path) -> Measured:
-    """Runs a command in a folder to its end, through peers/launch.py.
+    """Runs a command in a folder with peers/launch.py, and waits for its end.
 
     Raises RuntimeError when the command can't be started.
     """
@@ -140,12 +140,12 @@ def build_peers(
     threads: Sequence[int] = (1, 2),
     without: Collection[str] = (),
 ) -> tuple[list[Peer], list[str]]:
-    """Builds every peer that is at hand, in an empty or missing folder.
+    """Builds every peer whose tool is installed, in an empty or missing folder.
 
-    expected_states is what SPIN sizes its hash table by; a wrong one costs it speed, not
-    exactness. rumur, Stateright and TLC are there for each number of threads, SPIN's
-    depth-first search has one. `without` are names of PEERS that aren't wanted. Returns the
-    peers and, for each tool left out, a line that says why.
+    `expected_states` sets the size of SPIN's hash table; a wrong number costs speed, not exactness.
+    rumur, Stateright and TLC are built for each number of threads, SPIN's depth-first search for
+    one. `without` are names of PEERS to leave out. Returns the peers and, for each tool left out, a
+    line with the reason.
     """
     spin = partial(build_spin, size, folder / "spin", expected_states=expected_states)
     builds = [("spin", spin)] + [
@@ -177,7 +177,7 @@ def build_spin(size: Size, folder: Path, *, expected_states: int) -> Peer:
     model = _step("SPIN", folder, sys.executable, str(MODELS / "ktx_pml.py"), *map(str, size))
     (folder / "ktx.pml").write_text(model, encoding="utf-8")
     _step("SPIN", folder, spin, "-a", "ktx.pml")
-    # Not COLLAPSE (slower and larger on states this small), nor HC4 (it misses states).
+    # Not COLLAPSE (slower and larger for small states), nor HC4 (it misses states).
     flags = ["-O2", "-march=native", "-w"]
     modes = ["-DSAFETY", "-DNOFAIR", "-DNOREDUCE", "-DMEMLIM=20000"]
     _step("SPIN", folder, gcc, *flags, *modes, "-o", "pan", "pan.c")
@@ -194,7 +194,7 @@ def build_rumur(size: Size, folder: Path, *, threads: int) -> Peer:
     (folder / "ktx.m").write_text(_with_constants("ktx.m", size, ": {};"), encoding="utf-8")
     off = ["--deadlock-detection", "off", "--symmetry-reduction", "off"]
     _step("rumur", folder, rumur, *off, "--threads", str(threads), "-o", "ktx.c", "ktx.m")
-    # rumur swaps 16 bytes at once; only x86-64 needs to be told that it can.
+    # rumur swaps 16 bytes at once, for which x86-64 needs an option.
     wide = ["-mcx16"] if platform.machine() == "x86_64" else []
     flags = ["-std=c11", "-O3", "-march=native", *wide]
     _step("rumur", folder, gcc, *flags, "-o", "ktx", "ktx.c", "-lpthread")
@@ -224,7 +224,7 @@ def build_stateright(size: Size, folder: Path, *, threads: int, built: Path = BU
 
 
 def stateright_version() -> str:
-    """The version of the crate that is pinned."""
+    """The pinned version of the crate."""
     text = (CRATE / "Cargo.toml").read_text(encoding="utf-8")
     return text.partition('stateright = "=')[2].partition('"')[0]
 
@@ -282,7 +282,7 @@ def _with_constants(name: str, size: Size, form: str) -> str:
 
 
 def _spin_counts(output: str) -> tuple[int, int | None] | None:
-    # An incomplete search also says "errors: 0" when the depth or memory limit was met.
+    # SPIN prints "errors: 0" for an incomplete search, too: at a depth or memory limit.
     cut = "search not completed" in output.lower() or "max search depth too small" in output
     states = re.search(r"^\s*(\S+) states, stored", output, re.MULTILINE)
     transitions = re.search(r"^\s*(\S+) transitions \(=", output, re.MULTILINE)

@@ -1,7 +1,7 @@
-"""Random reads from a large table: how fast this machine finds a place that is in no cache.
+"""Measures random reads from a large table that isn't in the processor's cache.
 
-A breadth-first search looks up every successor in its visited set, at an address that nothing
-foretells. So the rate of such reads, doing nothing else, is what a search is measured against.
+A breadth-first search looks up every successor in its visited set, at a random address. So the rate
+of random reads alone is the reference for the rate of a search.
 """
 
 import time
@@ -17,7 +17,9 @@ TURNS = 3
 
 @njit(nogil=True, cache=True)
 def read_at_random(table, count, seed):
-    """The sum of `count` elements of an array of fewer than 2**32; no read waits for another."""
+    """The sum of `count` random elements of an array of fewer than 2**32; no read depends on
+    another.
+    """
     length = uint64(table.size)
     at = uint64(seed)
     total = uint64(0)
@@ -30,7 +32,7 @@ def read_at_random(table, count, seed):
 def probes_per_second(size: int, threads: int) -> float:
     """Random reads per second, of all threads together, from a table of `size` bytes.
 
-    The best of some turns: what the machine can do, without its interruptions.
+    It is the best of several turns: interruptions don't count.
     """
     table = np.ones(max(1, size // 8), dtype=np.uint64)
     read_at_random(table, 1, 0)

@@ -1,4 +1,4 @@
-"""What looking for progress costs beside the search that finds the states.
+"""Measures the cost of progress checks, compared with the search that finds the states.
 
 .venv/bin/python bench/progress.py            renews a table of docs/performance.md
 .venv/bin/python bench/progress.py --quick    the small bounds; writes nothing
@@ -28,7 +28,7 @@ def looked_at(*, quick: bool) -> Result:
 
 
 def aims(*, quick: bool) -> Iterator[Aim]:
-    """The figures of one run, after a small one for what Numba compiles."""
+    """The figures of one run, after a small run for which Numba compiles."""
     looked_at(quick=True)
     result = looked_at(quick=quick)
     assert result.progress is not None, result.reason

@@ -1,9 +1,9 @@
-"""How long a browser takes to show a report with a run of 200 steps, beside one of 20.
+"""Seconds that a browser takes to show a report with a run of 200 steps, and one of 20.
 
-.venv/bin/python bench/report.py    prints the figures; exit code 1 where an aim isn't met
+.venv/bin/python bench/report.py    prints the figures; exit code 1 if an aim isn't met
 
-Each figure is the best of three: the page is made, then loaded by a headless Chromium, and led to
-the run's last state.
+Each figure is the best of three. The page is written, a headless Chromium loads it, and then goes
+to the run's last state.
 """
 
 import os
@@ -36,7 +36,7 @@ TRIES = 3
 
 
 def walked(instance: Instance, count: int) -> tuple[list[FullState], list[Step]]:
-    """A run of so many steps, drawn by chance."""
+    """A random run of `count` steps."""
     machine, draw = Interpreter(instance), Random(0)
     while True:
         states, steps = [draw.choice(list(machine.initial_states()))], list[Step]()
@@ -51,7 +51,7 @@ def walked(instance: Instance, count: int) -> tuple[list[FullState], list[Step]]
 
 
 def seconds(browser: Any, instance: Instance, result: Result, count: int, folder: Path) -> float:
-    """Until the last state of such a run is on the screen."""
+    """Seconds until the last state of such a run is on the screen."""
     trace = shown_trace(instance, *walked(instance, count), "A run that breaks nothing.")
     shown = replace(result, trace=trace)
     file, best = folder / f"{count}.html", float("inf")

@@ -1,10 +1,10 @@
-"""Speed and memory of the explorer beside SPIN, rumur, Stateright and TLC, on ktx.py.
+"""Compares speed and memory of the explorer with SPIN, rumur, Stateright and TLC, on ktx.py.
 
     .venv/bin/python bench/run.py            all; renews the tables of docs/performance.md
-    .venv/bin/python bench/run.py --quick    a look at a smaller size; writes nothing
+    .venv/bin/python bench/run.py --quick    a smaller size; writes nothing
 
-What is measured, and how, stands in docs/performance.md. Ends with 1 where two programs count
-different numbers of states or transitions; aims that are missed are told and don't change that.
+docs/performance.md describes the measurements. The exit code is 1 if two programs count different
+numbers of states or transitions. Missed aims are printed and don't change it.
 """
 
 import argparse
@@ -44,7 +44,7 @@ LONG = 60.0
 
 @dataclass(frozen=True)
 class Case:
-    """A size of the protocol, with the counts that every program must come to."""
+    """A size of the protocol, with the counts that every program must find."""
 
     name: str
     size: Size
@@ -73,9 +73,9 @@ class Run:
     wall: float
     """The whole process."""
     compiling: float
-    """The part of it in which the protocol was turned into native code."""
+    """The part of it for compilation to native code."""
     searching: float | None
-    """The search alone; None where a program doesn't tell."""
+    """The search alone; None if a program doesn't print it."""
     peak_rss: int
     """In bytes, of the whole process."""
     touched: int = 0
@@ -83,7 +83,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """What the programs are compared by: all but compilation."""
+        """The seconds by which programs are compared: all except compilation."""
         return self.wall - self.compiling
 
     @property
@@ -101,7 +101,7 @@ Search = Callable[[], Run]
 
 
 class DisagreementError(Exception):
-    """Two programs count differently: then no figure means anything."""
+    """Two programs count differently, so no figure is valid."""
 
 
 def ours(case: Case, threads: int, folder: Path) -> Run:
@@ -124,7 +124,7 @@ def ours(case: Case, threads: int, folder: Path) -> Run:
 
 
 def theirs(peer: Peer) -> Run:
-    """A peer's search; it was compiled before."""
+    """A peer's search. The peer is compiled already."""
     run = peer.run()
     return Run(
         run.tool,
@@ -141,7 +141,8 @@ def theirs(peer: Peer) -> Run:
 def repeated(
     case: Case, searches: Sequence[Search], times: int, *, all_runs: bool
 ) -> Iterator[list[Run]]:
-    """The runs of each search; the programs take turns, so that a busy moment hits them alike.
+    """The runs of each search. The programs take turns, because the machine may be busy for a
+    while.
 
     Raises DisagreementError where a run's counts aren't the case's.
     """
@@ -174,9 +175,9 @@ def middle(runs: Sequence[Run]) -> Run:
 
 @dataclass(frozen=True)
 class Aim:
-    """A figure to reach: `reached` is none where it couldn't be measured in this run.
+    """A figure to reach. `reached` is None if this run couldn't measure it.
 
-    `alone` is the same with our start-up left out, which decides nothing.
+    `alone` is the figure without our start-up, for information.
     """
 
     what: str
@@ -203,8 +204,9 @@ AIM_HEAD = ("what", "aim", "reached", "search alone", "")
 
 
 def aims(case: Case, best: dict[tuple[str, int], Run], packed: int, idle: int) -> Iterator[Aim]:
-    """The aims that one size decides. `best` has the median runs by tool and threads, `idle` is
-    the explorer's peak memory where it has nothing to hold."""
+    """The aims for one size. `best` has the median runs by tool and threads. `idle` is the
+    explorer's peak memory for a tiny system.
+    """
     one, two = best["epochfence", 1], best["epochfence", 2]
     for mine, tool, threads, target in (
         (two, "SPIN DFS", 1, 10),
@@ -232,14 +234,14 @@ def aims(case: Case, best: dict[tuple[str, int], Run], packed: int, idle: int) -
 
 
 def scaling_aims(few: dict[int, Run], many: dict[int, Run]) -> Iterator[Aim]:
-    """Whether the cost grows no faster than the work."""
+    """The aims for a larger size: the rate of the search may fall little."""
     for n in THREADS:
         what = f"states/s of the search with {threads_of(n)}, {MORE.name} times {FEWER.name}"
         yield Aim(what, 0.7, many[n].search_rate / few[n].search_rate)
 
 
 def probe_aims(best: dict[tuple[str, int], Run], probes: dict[int, float]) -> Iterator[Aim]:
-    """How far from the machine's limit the search is."""
+    """The aims for the rate of the search relative to random reads."""
     for n in THREADS:
         run = best["epochfence", n]
         assert run.transitions is not None
@@ -257,7 +259,7 @@ def threads_of(count: int) -> str:
 
 
 def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A Markdown table, its columns as wide as they need; figures to the right."""
+    """A Markdown table with aligned columns; figures are right-aligned."""
     widths = [max(len(line[i]) for line in (head, *lines)) for i in range(len(head))]
     is_figure = [
         all(re.match(r"[\d.,–-]+( [kM])?$", line[i]) for line in lines) for i in range(len(head))
@@ -278,7 +280,7 @@ def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def run_cells(case: Case, runs: Sequence[Run]) -> tuple[str, ...]:
-    """What a program needed for a size, as a line of a table."""
+    """The runs of a program for a size, as a line of a table."""
     run = middle(runs)
     return (
         str(case),
@@ -348,8 +350,9 @@ def write(section: str, name: str = "measured", page: Path = PAGE) -> None:
 
 
 def publish(name: str, aims: Sequence[Aim], *, quick: bool) -> None:
-    """Prints the figures of `bench/NAME.py` beside its aims; puts them into the page, unless
-    `quick`."""
+    """Prints the figures of `bench/NAME.py` with its aims, and writes them into the page unless
+    `quick`.
+    """
     told = table(AIM_HEAD, [aim.cells for aim in aims])
     section = f"`python bench/{name}.py`. {machine()}. {versions()}.\n\n{told}"
     print(section)
@@ -358,7 +361,7 @@ def publish(name: str, aims: Sequence[Aim], *, quick: bool) -> None:
 
 
 def tell(line: str) -> None:
-    """Progress, on standard error."""
+    """Prints a line of progress on standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -368,7 +371,7 @@ def tell(line: str) -> None:
 def measured(
     folder: Path, case: Case, times: int, *, full: bool, scaling: bool, without: Sequence[str]
 ) -> Iterator[str]:
-    """The section's parts, after everything was built, warmed up and run."""
+    """Builds, warms up and runs everything; yields the parts of the section."""
     busy = os.getloadavg()[0]
     date = time.strftime("%Y-%m-%d")
     peers, left_out = build_peers(
@@ -380,7 +383,7 @@ def measured(
     )
     for line in left_out:
         tell(line)
-    # What Numba compiles is kept on disk: the first runs see to that, and show what nothing costs.
+    # The first runs fill the cache of compiled code, and measure a search of almost no states.
     nothing = [ours(TINY, threads, folder) for threads in THREADS][-1]
 
     def mine(size: Case) -> list[Search]:
@@ -423,7 +426,7 @@ def measured(
 
 def main() -> int:
     """Runs the command line; returns the exit code."""
-    os.environ[object_cache.VARIABLE] = object_cache.OFF  # what compiling takes is measured
+    os.environ[object_cache.VARIABLE] = object_cache.OFF  # compilation is measured
     parser = argparse.ArgumentParser(
         description="Speed and memory of the explorer beside SPIN, rumur, Stateright and TLC."
     )

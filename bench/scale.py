@@ -1,9 +1,10 @@
-"""What a search on Spark costs: a model, fitted to recorded runs, and what it says of larger ones.
+"""A model of the cost of a search on Spark, fitted to recorded runs, with predictions for larger
+ones.
 
     .venv/bin/python bench/scale.py    renews the tables of docs/scale.md from bench/spark.json
 
-A run is its levels, and a level its new states. From these the model says what is sent and written
-(`checker.spark.storage.runs` merges files), how long it takes and what is held.
+A run is a list of levels, with the new states of each. From these the model computes the states
+that are sent and written (`checker.spark.storage.runs` merges files), the seconds and the memory.
 """
 
 import itertools
@@ -30,16 +31,18 @@ RECORDED = Path(__file__).with_name("spark.json")
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
 WITHIN = 0.25
 
-# what a core is assumed to have, of a machine with 8 cores, 10 Gbit/s, 64 GB and a disk of 1 TB
+# the assumed share of a core in a machine with 8 cores, 10 Gbit/s, 64 GB and a disk of 1 TB
 NETWORK, DISK_RATE, MEMORY, DISK = 150e6, 100e6, 8e9, 125e9
 STATES, CORES = (10**9, 10**10, 10**11, 10**12), (10, 100, MOST_SHARDS, 1_000)
-ROWS = 100  # of a system, each with two numbers in a level of a manifest
+ROWS = 100  # rows of a system; each has two numbers in a level of a manifest
 WORK = ("a level", "a task", "a state expanded", "a candidate", "a byte written")
 
 
 @dataclass(frozen=True)
 class Level:
-    """A level on Spark: states expanded and found, what is sent and written, and seconds."""
+    """A level on Spark: states expanded and found, states and bytes sent, bytes written, and
+    seconds.
+    """
 
     expanded: int
     found: int
@@ -51,8 +54,9 @@ class Level:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A run on Spark; `before` are the levels that were explored in one process, `successors` those
-    of a state, new or not."""
+    """A run on Spark. `before` are the levels that one process explored, `successors` the mean
+    number of successors of a state, new or not.
+    """
 
     size: str
     successors: float
@@ -75,21 +79,25 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Costs:
-    """What the model is made of. Seconds are those of `WORK`, the last three of one core."""
+    """The parameters of the model. `seconds` belong to the entries of `WORK`, the last three for
+    one core.
+    """
 
     seconds: tuple[float, ...]
     share: float
-    """Of the successors, those that are sent."""
+    """The share of successors that are sent."""
     candidate_bytes: float
     state_bytes: float
-    """Of a state in a file."""
+    """Bytes of a state in a file."""
     memory: float
     """Bytes that a visited state takes on an executor."""
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """What a run comes to, in seconds and bytes; `waiting` is what levels and tasks take of it."""
+    """The predicted seconds and bytes of a run; `waiting` is the part of the seconds for levels and
+    tasks.
+    """
 
     seconds: float
     waiting: float
@@ -99,8 +107,9 @@ class Simulated:
 
 
 def recorded(path: Path = RECORDED) -> list[Recorded]:
-    """The runs that `bench/spark.py` has recorded, the smallest first: those in which all that
-    shards send goes through Spark, as between machines."""
+    """The runs that `bench/spark.py` has recorded, the smallest first. Only runs count in which
+    shards send everything through Spark, as between machines.
+    """
     found: list[Recorded] = []
     for size, part in json.loads(path.read_text(encoding="utf-8"))["searches"].items():
         apart = part["apart"]
@@ -137,14 +146,14 @@ def recorded(path: Path = RECORDED) -> list[Recorded]:
 
 
 def written(found: Sequence[int], before: Sequence[int], shards: int) -> list[float]:
-    """States that each level writes: its own, and those of the runs that it is merged with."""
+    """States that each level writes: its own, and those of the files that it is merged with."""
     return [float(states * shards) for states, _ in merged(found, before, shards)]
 
 
 def merged(
     found: Sequence[int], before: Sequence[int], shards: int
 ) -> list[tuple[int, Sequence[Run]]]:
-    """The states that a shard writes at each level, and the runs that it has then."""
+    """The states that a shard writes at each level, and its files ("runs") after the level."""
     runs = (Run("", 0, len(before), sum(before) // shards, 0, ""),)
     told: list[tuple[int, Sequence[Run]]] = []
     for at, states in enumerate(found):
@@ -157,20 +166,20 @@ def merged(
 
 
 def work(level: Level, shards: int, cores: int) -> list[float]:
-    """How much there is of each of `WORK` in a level, for what waits for all of it."""
+    """The amount of each entry of `WORK` in a level, for the busiest core."""
     used = min(cores, shards)
     each = (level.expanded, level.sent, level.written_bytes)
     return [1, -(-shards // used), *(amount / used for amount in each)]
 
 
 def fit(runs: Sequence[Recorded]) -> Costs:
-    """The costs that explain these runs best, of which each counts alike; none is below 0."""
+    """The costs that fit these runs best. Each run has the same weight, and no cost is negative."""
     rows = np.array([work(level, run.shards, run.cores) for run in runs for level in run.levels])
     seconds = np.array([level.seconds for run in runs for level in run.levels])
     of_run = np.concatenate([np.full(len(run.levels), run.seconds) for run in runs])
     rows, seconds = rows / of_run[:, np.newaxis], seconds / of_run
     left = list(range(len(WORK)))
-    while True:  # what would be below 0 is left out
+    while True:  # leave out negative costs
         scale = rows[:, left].max(axis=0)
         found = np.linalg.lstsq(rows[:, left] / scale, seconds, rcond=None)[0] / scale
         if (found >= 0).all():
@@ -200,7 +209,7 @@ def simulate(
     cores: int,
     before: Sequence[int] = (0,),
 ) -> Simulated:
-    """A run of levels with so many new states each, after those of one process."""
+    """Predicts a run whose levels find `found` new states each, after the levels of one process."""
     in_files = written(found, before, shards)
     total = np.zeros(len(WORK))
     sent_bytes = written_bytes = 0.0
@@ -219,8 +228,10 @@ def simulate(
 
 
 def shape(runs: Sequence[Recorded], states: int) -> list[int]:
-    """Levels of a search of so many states: those of the largest run, more of them by the power of
-    states by which they grew from the smallest run to it, and larger."""
+    """The new states of each level in a search of `states` states. They are those of the largest
+    run, scaled. The number of levels grows by a power of the number of states, fitted to the
+    smallest and the largest run.
+    """
     small, large = runs[0], runs[-1]
     whole = [*large.before, *large.found]
     count = [sum(run.before) + sum(run.found) for run in (small, large)]
@@ -232,16 +243,18 @@ def shape(runs: Sequence[Recorded], states: int) -> list[int]:
 
 
 def places(shards: int) -> int:
-    """About how many states of up to 16 bytes so many shards hold: a hash deals them evenly, so
-    that the first part that is full ends the run."""
+    """About the number of states of up to 16 bytes that the shards hold. A hash distributes states
+    evenly, and the first full part ends the run.
+    """
     widest = max(len(owned_by(shard, shards)) for shard in range(shards))
     return SHARDS * (SHARDS // widest) * MOST_PER_SHARD
 
 
 @dataclass(frozen=True)
 class Driver:
-    """What the driver has of a run at its last level, in bytes: the manifest, what it broadcasts
-    before a level, and the most memory for both."""
+    """The driver's data at the last level, in bytes: the manifest, the broadcast before a level,
+    and the peak memory for both.
+    """
 
     runs: int
     manifest_bytes: int
@@ -250,7 +263,7 @@ class Driver:
 
 
 def driver(found: Sequence[int], shards: int) -> Driver:
-    """What a run's driver has at the last level: it is made, and looked at."""
+    """Builds the data of a run's driver at the last level, and measures it."""
     tracemalloc.start()
     _, of_a_shard = merged(found, (1,), shards)[-1]
     file, digest = "shard-000/levels-00000-00000-00000000.parquet", "0" * 64
@@ -281,12 +294,12 @@ def driver(found: Sequence[int], shards: int) -> Driver:
 
 
 def off(simulated: float, measured: float) -> str:
-    """By how much the model is off."""
+    """The error of the model in percent."""
     return f"{100 * (simulated / measured - 1):+.0f} %"
 
 
 def checked(runs: Sequence[Recorded], costs: Costs) -> list[tuple[str, ...]]:
-    """The model beside each recorded run."""
+    """Compares the model with each recorded run."""
     lines: list[tuple[str, ...]] = []
     for run in runs:
         model = simulate(costs, run.found, run.successors, run.shards, run.cores, run.before)
@@ -301,7 +314,7 @@ def checked(runs: Sequence[Recorded], costs: Costs) -> list[tuple[str, ...]]:
 
 
 def predicted(runs: Sequence[Recorded], costs: Costs) -> list[tuple[str, ...]]:
-    """What the model says of larger searches."""
+    """The model's predictions for larger searches."""
     lines: list[tuple[str, ...]] = []
     for states in STATES:
         found = shape(runs, states)
@@ -312,7 +325,7 @@ def predicted(runs: Sequence[Recorded], costs: Costs) -> list[tuple[str, ...]]:
             disk = states * costs.state_bytes / used
             needs = {
                 "computing": 1.0,
-                "rounds": 2 * model.waiting / model.seconds,  # half of the time is too much
+                "rounds": 2 * model.waiting / model.seconds,  # 1: half of the time
                 "network": model.sent_bytes / used / model.seconds / NETWORK,
                 "disk rate": model.written_bytes / used / model.seconds / DISK_RATE,
                 "memory": states * costs.memory / used / MEMORY,
@@ -338,7 +351,7 @@ def predicted(runs: Sequence[Recorded], costs: Costs) -> list[tuple[str, ...]]:
 
 
 def at_the_driver(runs: Sequence[Recorded]) -> list[tuple[str, ...]]:
-    """What the driver has of larger searches, with as many shards as there can be."""
+    """The driver's data in larger searches, with the most shards."""
     lines: list[tuple[str, ...]] = []
     for states in STATES:
         found = shape(runs, states)

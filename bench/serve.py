@@ -1,9 +1,9 @@
 """Load on a served cluster: clients of librdkafka with transactions, and faults between them.
 
 `python bench/serve.py` starts `epochfence serve` and 200 clients. Each sends transactions of one
-record, one after another, and a consumer reads what is committed. It prints how many transactions
-the cluster takes in a minute of processor time, how its memory grows, and whether a committed
-record is missing.
+record, one after another, and a consumer reads the committed records. The script prints the
+transactions per minute of processor time, the growth of memory, and whether a committed record is
+missing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def used(process: int) -> tuple[float, float]:
 
 
 class Load:
-    """The clients, and what they have committed and read."""
+    """The clients, with the records that they committed and read."""
 
     def __init__(self, bootstrap: str, clients: int) -> None:
         self.bootstrap, self.clients = bootstrap, clients
@@ -63,7 +63,7 @@ class Load:
                 self.producers[number].init_transactions(PATIENCE_S)
                 self._transactions(number)
             except KafkaException:
-                self.failed += 1  # a fatal error: another instance goes on
+                self.failed += 1  # after a fatal error another instance continues
 
     def _transactions(self, number: int) -> None:
         count = 0
@@ -83,7 +83,7 @@ class Load:
             count += 1
 
     def consume(self) -> None:
-        """Reads what is committed."""
+        """Reads the committed records."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -129,7 +129,7 @@ class Load:
 
 
 def main() -> int:
-    """Runs the load, and prints what it took."""
+    """Runs the load and prints the figures."""
     parser = argparse.ArgumentParser(description="Load on a served cluster.")
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=60)

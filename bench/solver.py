@@ -1,10 +1,10 @@
-"""Times of `epochfence bound` and `epochfence prove`, each as a process of its own.
+"""Measures `epochfence bound` and `epochfence prove`, each in a new process.
 
     .venv/bin/python bench/solver.py            renews a table of docs/performance.md
     .venv/bin/python bench/solver.py --quick    the short ones; writes nothing
 
-What is proved is what the first sections of docs/proofs.md tell, as all of them take hours. Ends
-with 1 where a run doesn't come to the exit code that it should.
+It proves only the first sections of docs/proofs.md, as all of them take hours. The exit code is 1
+if a run ends with an unexpected exit code.
 """
 
 import argparse
@@ -28,7 +28,7 @@ EPOCHFENCE = Path(sys.executable).with_name("epochfence")
 
 @dataclass(frozen=True)
 class Case:
-    """A command as the table shows it, `more` that it doesn't show, and the exit code."""
+    """A command in the table, `more` arguments that the table doesn't show, and the exit code."""
 
     command: str
     exit_code: int
@@ -37,7 +37,7 @@ class Case:
 
 
 def proofs(case: page.Case) -> Case:
-    """The command that proves what a part of docs/proofs.md tells."""
+    """The command that proves a section of docs/proofs.md."""
     asked = f" --protocol {case.protocol}" if case.protocol else ""
     asked += "".join(f" --with {feature}" for feature in case.switch_on)
     asked += "".join(f" --set {name}={value}" for name, value in case.constants.items())
@@ -57,7 +57,7 @@ PROOFS = tuple(map(proofs, page.CASES[:SECTIONS]))
 
 @dataclass(frozen=True)
 class Run:
-    """The seconds that a command took, and those of each obligation that it settled."""
+    """The seconds of a command, and of each obligation that it settled."""
 
     case: Case
     seconds: float
@@ -93,7 +93,7 @@ def run(case: Case) -> Run:
 
 
 def aims(runs: Sequence[Run]) -> list[Aim]:
-    """The figures beside what they should be."""
+    """The figures with their aims."""
     taken = {run.case: run for run in runs}
     proved = [taken[case] for case in PROOFS if case in taken]
     whole = len(proved) == len(PROOFS)

@@ -1,7 +1,7 @@
-"""Spark beside threads on the benchmark protocol (ktx.py), and histories judged on Spark.
+"""Compares Spark with threads on the benchmark protocol (ktx.py), and judges histories on Spark.
 
     .venv/bin/python bench/spark.py                     all parts, in about 20 minutes
-    .venv/bin/python bench/spark.py --part 2-2-2-1      one of them, into the recorded others
+    .venv/bin/python bench/spark.py --part 2-2-2-1      one part; the others stay recorded
     .venv/bin/python bench/spark.py --quick             small parts; writes nothing
 
 | part      | what                                                | about, on 2 quiet cores |
@@ -12,14 +12,13 @@
 | 1-2-6-4   | some 102 million states, 4 shards                   | 3 minutes               |
 | histories | 10 million events of 100,000 keys, and twice as many | 16 minutes             |
 
-A size is explored by threads and on Spark, three times in turns, of which the medians are told, and
-once on Spark as on several machines, where all that shards send goes through it
-(EPOCHFENCE_SPARK_FILES=off). Candidates and bytes sent are those of the last one, which
-docs/scale.md is made of as well. A part is recorded in bench/spark.json, and
-the tables of docs/performance.md and docs/scale.md are made of what is recorded. A level's cost
-where it has next to nothing to do, the slope (states a second beyond that), and what was sent and
-written are told; an aim that is missed is told and changes nothing. Ends with 1 where engines count
-differently, or a history isn't explained.
+A size is explored by threads and on Spark, three times in turns; the medians are printed. It is
+explored once more on Spark as on several machines: shards send everything through Spark
+(EPOCHFENCE_SPARK_FILES=off). Candidates and bytes sent are those of this last run, which
+docs/scale.md uses as well. Each part is recorded in bench/spark.json, the source of the tables in
+docs/performance.md and docs/scale.md. The script prints the seconds of an almost empty level, the
+slope (states a second beyond that), and the bytes sent and written. Missed aims are printed and
+don't change the exit code. It is 1 if engines count differently, or a history isn't explained.
 """
 
 import argparse
@@ -84,7 +83,7 @@ def cells(size: str, part: dict[str, Any]) -> tuple[str, ...]:
 
 
 def run(size: tuple[int, ...], folder: Path, *more: str) -> tuple[dict[str, Any], int]:
-    """A search as a process of its own: its output, and its peak memory."""
+    """Runs a search in a new process; returns its result and its peak memory in bytes."""
     report = folder / "result.json"
     report.unlink(missing_ok=True)
     constants = [f"{name}={value}" for name, value in zip("IKES", size, strict=True)]
@@ -100,8 +99,9 @@ def run(size: tuple[int, ...], folder: Path, *more: str) -> tuple[dict[str, Any]
 
 
 def search(size: tuple[int, ...], shards: int, folder: Path, *more: str) -> dict[str, Any]:
-    """A size by threads and on Spark, with files and without. Raises RuntimeError where they count
-    differently."""
+    """Explores a size by threads and on Spark, with files and without. Raises RuntimeError if the
+    counts differ.
+    """
     tell(f"{size}: threads and Spark, in turns")
     turns = [one_turn(size, shards, folder, *more) for _ in range(1 if more else TURNS)]
     threads = median([threads for threads, _ in turns])
@@ -118,7 +118,7 @@ def search(size: tuple[int, ...], shards: int, folder: Path, *more: str) -> dict
 def one_turn(
     size: tuple[int, ...], shards: int, folder: Path, *more: str
 ) -> tuple[dict[str, Any], tuple[dict[str, Any], int]]:
-    """A size by threads, and then on Spark, as `run` and `carried` tell."""
+    """Explores a size by threads, and then on Spark; returns the results of `run` and `carried`."""
     threads, _ = run(size, folder)
     return threads, carried(size, shards, folder / "here", threads, *more)
 
@@ -126,15 +126,16 @@ def one_turn(
 def median(
     runs: Sequence[dict[str, Any]], of: Callable[[dict[str, Any]], dict[str, Any]] = lambda run: run
 ) -> dict[str, Any]:
-    """The run that took neither the most seconds nor the fewest."""
+    """The run with the median seconds."""
     return sorted(runs, key=lambda run: of(run)["seconds"])[len(runs) // 2]
 
 
 def carried(
     size: tuple[int, ...], shards: int, folder: Path, threads: dict[str, Any], *more: str
 ) -> tuple[dict[str, Any], int]:
-    """A size on Spark: what is recorded of it, and its peak memory. Raises RuntimeError where it
-    counts otherwise than threads did."""
+    """Explores a size on Spark; returns its record and its peak memory. Raises RuntimeError if its
+    counts differ from those of threads.
+    """
     storage = folder / "-".join(map(str, size))
     folder.mkdir()
     on_spark = ("--engine", "spark", "--shards", str(shards), "--storage", str(storage))
@@ -144,7 +145,7 @@ def carried(
             raise RuntimeError(f"{size}: {name} differ between the engines")
     (manifest,) = storage.glob("manifest-*.json")
     levels = json.loads(manifest.read_text())["levels"]
-    del spark["engine"]["storage"]  # a folder of this run
+    del spark["engine"]["storage"]  # the folder of this run
     shutil.rmtree(folder)
     return {
         "spark": {name: spark[name] for name in (*KEPT, "engine")},
@@ -153,7 +154,7 @@ def carried(
 
 
 def small_levels(part: dict[str, Any]) -> list[float]:
-    """Seconds of the levels on Spark that were almost empty."""
+    """The seconds of almost empty levels on Spark, sorted."""
     return sorted(
         after["seconds"] - before["seconds"]
         for before, after in itertools.pairwise(part["levels"])
@@ -162,7 +163,7 @@ def small_levels(part: dict[str, Any]) -> list[float]:
 
 
 def events(count: int, file: Path) -> int:
-    """Writes histories of so many events as JSON lines; returns how many keys they have."""
+    """Writes histories of `count` events as JSON lines; returns the number of keys."""
     templates = [
         [
             json.dumps(
@@ -181,7 +182,7 @@ def events(count: int, file: Path) -> int:
     ]
     random, keys = Random(1), count // EVENTS_OF_A_KEY
     with file.open("w", encoding="utf-8") as out:
-        for first in range(0, keys, 1_000):  # so many keys at once, as brokers would have them
+        for first in range(0, keys, 1_000):  # events of 1,000 keys are interleaved, as on brokers
             some = [random.choice(templates) for _ in range(min(1_000, keys - first))]
             for at in range(EVENTS_OF_A_KEY):
                 for number, template in enumerate(some, first):
@@ -190,7 +191,7 @@ def events(count: int, file: Path) -> int:
 
 
 def judged(count: int, folder: Path) -> dict[str, Any]:
-    """Histories of so many events judged as by a user. Raises RuntimeError."""
+    """Judges histories of `count` events by the command. Raises RuntimeError if it fails."""
     file = folder / f"{count}.jsonl"
     tell(f"{count:,} events: writing")
     keys = events(count, file)
@@ -213,12 +214,12 @@ def judged(count: int, folder: Path) -> dict[str, Any]:
 
 
 def slope(few: dict[str, Any], many: dict[str, Any]) -> float:
-    """States a second of what one run has more than the other."""
+    """The additional states of the larger run per additional second."""
     return (many["states"] - few["states"]) / (many["seconds"] - few["seconds"])
 
 
 def aims(searches: dict[str, Any], histories: Sequence[dict[str, Any]]) -> list[Aim]:
-    """The figures to reach, as far as they are recorded."""
+    """The recorded figures with their aims."""
     found: list[Aim] = []
     for size, part in searches.items():
         engine, empty = part["apart"]["spark"]["engine"], small_levels(part)
@@ -245,7 +246,7 @@ def aims(searches: dict[str, Any], histories: Sequence[dict[str, Any]]) -> list[
 
 
 def page(found: dict[str, Any]) -> str:
-    """What is recorded as a section of docs/performance.md."""
+    """The section of docs/performance.md for the recorded parts."""
     parts = [f"`python bench/spark.py`. {found['machine']}."]
     searches, histories = found["searches"], found["histories"]
     if searches:
@@ -268,7 +269,7 @@ def page(found: dict[str, Any]) -> str:
 
 
 def measured(parts: Sequence[str], found: dict[str, Any], folder: Path, *, quick: bool) -> None:
-    """Measures parts, and puts them where the others are, the searches in their order."""
+    """Measures parts, and adds them to the recorded ones, with the searches in order."""
     for part in parts:
         tell(f"{part}: some {MINUTES[part]} minutes on a quiet machine")
         if part == "histories":
@@ -284,7 +285,7 @@ def measured(parts: Sequence[str], found: dict[str, Any], folder: Path, *, quick
 
 def main() -> int:
     """Runs the command line; returns the exit code."""
-    os.environ[object_cache.VARIABLE] = object_cache.OFF  # what compiling takes is measured
+    os.environ[object_cache.VARIABLE] = object_cache.OFF  # compilation is measured
     parser = argparse.ArgumentParser(description="Spark beside threads, and histories on Spark.")
     parser.add_argument("--quick", action="store_true", help="small parts, nothing written")
     parser.add_argument("--part", action="append", choices=MINUTES, help="only this one")

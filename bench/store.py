@@ -1,4 +1,4 @@
-"""Bytes for each state that a search has found, by system: records, tables, parts, buckets.
+"""Measures the bytes of memory a found state, by system: records, tables, parts, buckets.
 
 .venv/bin/python bench/store.py            renews a table of docs/performance.md
 .venv/bin/python bench/store.py --quick    the small bounds; writes nothing
@@ -23,7 +23,7 @@ MOST = 14
 
 
 def systems(*, quick: bool) -> Iterator[tuple[str, Instance, int]]:
-    """Those of which a search finds 100,000 states and more, each with the most bytes to take."""
+    """The systems with at least 100,000 states, each with its limit in bytes a state."""
     if quick:
         yield "transactions, small bounds", instantiate(shipped("transactions"), bounds="small"), 30
         return
@@ -34,7 +34,9 @@ def systems(*, quick: bool) -> Iterator[tuple[str, Instance, int]]:
 
 
 def bytes_a_state(instance: Instance) -> tuple[int, int, float]:
-    """The states that two threads find, the bytes of a packed one, and what each takes in all."""
+    """The states that two threads find, the bytes of a packed state, and the bytes of memory a
+    state.
+    """
     prepared = prepare(instance)
     stride = prepared.packing.stride
     explorer = Explorer(prepared.kernel, stride, len(prepared.labels), 2, fair_limit())

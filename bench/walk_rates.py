@@ -1,16 +1,16 @@
-"""Steps a second of random walks: `epochfence simulate`, beside TLC, Stateright and SPIN.
+"""Steps a second of random walks: `epochfence simulate`, TLC, Stateright and SPIN.
 
 .venv/bin/python bench/walk_rates.py [--seconds 10] [--threads 2] [--runs 3]
 
-All walk through the benchmark protocol (peers/MODEL.md) at the same size; one step after another is
-chosen with the same probability, and all invariants are checked. Epochfence also walks through
-`transactions`, and both once more guided. It computes and checks all successors of each state, the
-peers only the one that they take. Prints medians: steps, wall time, and the rates per second of
-wall time and of processor time, which counts where other programs run as well. Start-up and
-compilation count for none of them.
+All walk through the benchmark protocol (peers/MODEL.md) at the same size. All possible steps have
+the same probability, and all invariants are checked. Epochfence also walks through `transactions`,
+and repeats both with guided walks. It computes and checks all successors of each state, the peers
+only the one that they take. The script prints medians: steps, wall time, and the rates per second
+of wall time and of processor time. Processor time is the better measure on a busy machine. Start-up
+and compilation aren't included.
 
-A peer that isn't on this machine is left out, with a line that says how to get it. SPIN interprets
-its model where it walks at random.
+A peer that isn't on this machine is left out, with a line on how to install it. SPIN interprets its
+model for random walks.
 """
 
 import argparse
@@ -32,12 +32,12 @@ HERE = Path(__file__).resolve().parent
 SIZE = Size(2, 2, 200, 200)
 """Large enough that a walk is cut off by its length, not by the bounds."""
 DEPTH = 1_000
-SPIN_STATEMENTS = 2_000_000  # of a walk, for each second
-TLC_WALKS = 300  # for each second
+SPIN_STATEMENTS = 2_000_000  # statements of a walk, for each second
+TLC_WALKS = 300  # walks for each second
 
 
 class Rate(NamedTuple):
-    """What walks of one program took."""
+    """The steps and times of one program's walks."""
 
     steps: int
     seconds: float
@@ -45,7 +45,7 @@ class Rate(NamedTuple):
 
 
 def epochfence(system: str, threads: int, seconds: int, *options: str) -> Rate:
-    """Walks of this program through a system, with the options."""
+    """Runs walks of this program through a system, with the options."""
     command = (
         sys.executable, "-m", "epochfence.cli", "simulate", system, "--seed", "1", "--threads",
         str(threads), "--depth", str(DEPTH), *options, "--json", "walks.json",
@@ -66,13 +66,15 @@ def _walked(used: Measured, folder: Path) -> Rate:
 
 
 def stateright(peer: Peer, seconds: int) -> Rate:
-    """Walks of Stateright, without its start-up, which is below a hundredth of a second."""
+    """Runs walks of Stateright. Its start-up, below a hundredth of a second, isn't included."""
     used = measure((*peer.command, str(seconds)), peer.folder)
     return Rate(_number(used, r"^(\d+) steps$"), used.seconds, used.cpu_seconds)
 
 
 def spin(peer: Peer, seconds: int) -> Rate:
-    """A walk of SPIN, on one thread. Its steps are statements, so the model counts its actions."""
+    """Runs a walk of SPIN, on one thread. SPIN's steps are statements, so the model counts its
+    actions.
+    """
     counted = "walk.pml"
     model = (peer.folder / "ktx.pml").read_text(encoding="utf-8")
     model = "int actions = 0;\n" + model.replace("*/ ", "*/ actions = actions + 1; ")
@@ -86,7 +88,9 @@ def spin(peer: Peer, seconds: int) -> Rate:
 
 
 def tlc(peer: Peer, seconds: int) -> Rate:
-    """Walks of TLC, twice as many against half as many: the JVM's start takes no part."""
+    """Runs walks of TLC twice, the second time twice as many: the difference excludes the JVM's
+    start.
+    """
     ran: list[Rate] = []
     for walks in (TLC_WALKS * seconds, 2 * TLC_WALKS * seconds):
         options = ("-simulate", f"num={walks}", "-depth", str(DEPTH))
@@ -104,7 +108,7 @@ def _number(used: Measured, pattern: str) -> int:
 
 
 def programs(threads: int, folder: Path) -> dict[str, Callable[[int], Rate]]:
-    """What is measured, by the name that is printed. Prints what is left out."""
+    """The measured programs, by their printed names. Prints the programs that are left out."""
     sizes = [f"{name}={value}" for name, value in zip("IKESV", SIZE, strict=True)]
     bounds = [word for each in sizes for word in ("--set", each)]
     ours = {
@@ -146,7 +150,7 @@ def main() -> int:
         print(f"| {given.threads} threads | steps | wall s | M steps/s | M steps/s of processor |")
         print("|---|---:|---:|---:|---:|")
         runs: dict[str, list[Rate]] = {each: [] for each in every}
-        for turn in range(1 + given.runs):  # in turns; the first one compiles the fastest code
+        for turn in range(1 + given.runs):  # in turns; the first turn compiles
             for program, walk in every.items():
                 rate = walk(given.seconds)
                 if turn:

@@ -1,10 +1,9 @@
-"""How soon random walks find the known bugs, each at the release that shows it.
+"""Measures the time that random walks take to find each known bug, in a release that has it.
 
 .venv/bin/python bench/walks.py [ID ...] [--seconds 60] [--seeds 5] [--threads N]
 
-Bounds are the defaults of each system, or those of the bug where these are larger. Prints a table:
-the medians over the seeds of steps, of seconds without the time to compile, and of processor time
-with it.
+Bounds are the larger of the system's defaults and the bug's. Prints a table with the medians over
+the seeds: steps, seconds without compilation, and processor time with it.
 """
 
 import argparse
@@ -20,7 +19,7 @@ from epochfence.spec.bugs import BUGS, Bug, bug_of
 
 
 def large(bug: Bug) -> Instance:
-    """The system without the bug's fix, at the defaults, or at larger bounds of the bug."""
+    """The system without the bug's fix, at the larger of its defaults and the bug's bounds."""
     usual = bug.declared.values()
     constants = {name: max(usual[name], value) for name, value in bug.constants.items()}
     return ending_anywhere(

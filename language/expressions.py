@@ -4,9 +4,9 @@ An `Expression` holds an operator, its arguments and, for leaves, their meaning.
 hashed, compared, pickled and printed. Building one checks nothing: `typecheck` does, when the
 expression is declared as part of a row or a property, so that the error can name the row.
 
-Comparison builds an expression, and no expression has a truth: `and`, `if` or `in` raise where they
-are written. Equal trees are one object with a hash of its own, so that dictionaries and sets find
-them by identity; `same_as` tells whether two trees are one.
+Comparison builds an expression, and no expression has a truth: `and`, `if` and `in` raise an error
+at their line. Equal trees are one object, and dictionaries and sets find it by identity. `same_as`
+compares two trees.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Operand: TypeAlias = "Expression | int | bool | None"
 class Expression(Refused):
     """A node: operator `op`, arguments `args`, and `data` where the operator needs more.
 
-    Equal trees are one object, so that comparing and remembering them costs nothing.
+    Equal trees are one object: comparison and caching cost nothing.
     """
 
     __slots__ = ("__weakref__", "_naming", "args", "data", "op")
@@ -59,7 +59,7 @@ class Expression(Refused):
     def __reduce__(self) -> tuple[object, ...]:
         return Expression, (self.op, self.args, self.data)
 
-    __hash__ = object.__hash__  # no two trees have one: no dictionary asks for ==
+    __hash__ = object.__hash__  # equal trees are one object, so dictionaries never call ==
 
     def same_as(self, other: object) -> bool:
         """Whether both are the same tree."""
@@ -72,7 +72,7 @@ class Expression(Refused):
     def __contains__(self, member: object) -> NoReturn:
         raise DeclarationError(f"`{member} in {self}`: write .is_in({self})")
 
-    # Operators. `==` and `!=` answer an expression, which Python's own typing does not foresee.
+    # Operators. `==` and `!=` return an expression, and Python's type stubs expect a bool.
     def __eq__(self, other: Operand) -> Expression:  # type: ignore[override]
         return Expression("eq", (self, lift(other)))
 
@@ -150,11 +150,11 @@ class Expression(Refused):
         return Expression("get", (self,), name)
 
     def implies(self, other: Operand) -> Expression:
-        """False only where this holds and `other` doesn't."""
+        """The implication: false only where this expression holds and `other` doesn't."""
         return Expression("or", (Expression("not", (self,)), lift(other)), "implies")
 
     def is_in(self, *choices: Operand) -> Expression:
-        """Whether the value is one of `choices`, or an element of the one set given."""
+        """Whether the value is one of `choices`, or an element of the single given set."""
         if len(choices) == 1:
             return Expression("in", (self, lift(choices[0])))
         return any_true(*(Expression("eq", (self, lift(choice))) for choice in choices))
@@ -170,10 +170,10 @@ class Expression(Refused):
         return Expression("value", (self,))
 
     def at(self, key: Operand) -> Expression:
-        """This expression about one instance of a machine, seen from outside of it.
+        """This expression for the instance `key` of a machine, read from outside of the machine.
 
-        Raises DeclarationError where a quantifier in it would bind a variable of `key`, and for
-        fields none of which is one instance's.
+        Raises DeclarationError if a quantifier in it would bind a variable of `key`, or if none of
+        its fields belongs to an instance.
         """
         instance = lift(key)
         named = {node for node in children_first(instance) if node.op in ("variable", "element")}
@@ -241,7 +241,7 @@ class EnumValue(Interned):
 
 @dataclass(frozen=True, eq=False)
 class ConstantInfo(Interned):
-    """A number that a system under check sets, within `low`..`high`; `real` is Kafka's own."""
+    """A number that a system under check sets, within `low`..`high`; `real` is Kafka's value."""
 
     name: str
     default: int
@@ -322,8 +322,9 @@ NAMING = ("field", "this", "parameter", "constant", "feature", "variable", "elem
 
 
 def naming(expression: Expression) -> tuple[Expression, ...]:
-    """The nodes of the tree that stand for something declared or bound, each once, arguments
-    first. They are looked for once, as each system that has the tree asks for them."""
+    """The nodes of the tree that name a declared or bound thing, each once, arguments first. They
+    are cached: each system with the tree reads them.
+    """
     found: tuple[Expression, ...] | None = getattr(expression, "_naming", None)
     if found is None:
         nodes = (node for node in children_first(expression) if node.op in NAMING)
@@ -337,8 +338,8 @@ def rewrite(
     change: Callable[[Expression], Expression | None],
     known: dict[Expression, Expression] | None = None,
 ) -> Expression:
-    """The tree with every node replaced for which `change` returns something. `known` keeps the
-    result for each node, for other trees with the same change.
+    """The tree, with each node replaced for which `change` returns an expression. `known` caches
+    the results, for other trees with the same change.
     """
     if known is not None and expression in known:
         return known[expression]
@@ -355,7 +356,7 @@ def rewrite(
 
 
 def field_set(target: Expression) -> Field:
-    """The field that an update changes, or changes a part of."""
+    """The field that an update changes as a whole or in part."""
     while target.op != "field":
         target = target.args[0]
     field: Field = target.data
@@ -491,7 +492,7 @@ def _named(names: tuple[str, ...], args: tuple[Expression, ...]) -> str:
     return ", ".join(f"{name}={show(a)}" for name, a in zip(names, args, strict=True))
 
 
-# Numbers known from constants and features alone ------------------------------------------------
+# Numbers that constants and features decide -----------------------------------------------------
 
 
 def is_settled(expression: Expression) -> bool:
@@ -510,10 +511,10 @@ def divisor(division: Expression, by: int) -> int:
 
 
 def resolve(bound: Expression | int, constants: Mapping[str, int]) -> int:
-    """The value of `bound`, which is built of constants and numbers alone.
+    """The value of `bound`, which contains only constants and numbers.
 
-    Raises DeclarationError where it is anything else, UnsettledError where it names a constant that
-    isn't given.
+    Raises DeclarationError for any other expression, and UnsettledError for a constant without a
+    value.
     """
     if isinstance(bound, int):
         return bound

@@ -1,4 +1,4 @@
-"""Machines and their fields, and the events that happen to them."""
+"""Machines, their fields, and their events."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from .types import SCALARS, Enum, Key, Type, check_names, check_type
 
 @dataclass(frozen=True, eq=False)
 class FieldInfo(Interned):
-    """A field as its machine declares it; `initial` is none where any value may be the first."""
+    """A field as its machine declares it. `initial` is None if each value is a possible first
+    value.
+    """
 
     expression: Expression
     type: Type
     initial: Expression | None
     doc: str = ""
     declared: Place | None = field(default=None, repr=False)
-    """The place of its declaration, which it finds itself."""
+    """The file and line of the declaration, found automatically."""
 
     def __post_init__(self) -> None:
         if self.declared is None:
@@ -96,14 +98,17 @@ class Machine:
         return this
 
     def copy(self, *, without: Collection[str] = ()) -> Machine:
-        """The machine with the same fields but `without` some, for a change that gives it further
-        ones: fields that are declared on this machine itself are in every system that has it."""
+        """A copy of the machine, without the fields `without`, for a change that adds fields. A
+        field that is declared on the machine itself would be in every system.
+        """
         kept = {name: info for name, info in self.fields.items() if name not in without}
         return replace(self, fields=kept)
 
     @property
     def this(self) -> Expression:
-        """The instance's own identity, for its rows to use. Raises DeclarationError without key."""
+        """The instance's own identity, for expressions in its rows. Raises DeclarationError without
+        key.
+        """
         if self.key is None:
             raise DeclarationError(f"{self.name} has one instance, without an identity")
         return Expression("this", (), Field(self.name, "this", self.key, self.key))
@@ -118,10 +123,10 @@ class Machine:
 
 @dataclass(frozen=True, eq=False)
 class Event(Interned):
-    """Something that happens to a machine: `parameters` are chosen freely within their types.
+    """An event of a machine. Its `parameters` take any values of their types.
 
-    A parameter is read as an attribute of the event; `variables` are parameters given as variables
-    that rows use as they are, and as elements of a collection in the state.
+    A parameter is read as an attribute of the event. `variables` are parameters that are variables,
+    or elements of a collection in the state.
     """
 
     name: str
@@ -132,7 +137,7 @@ class Event(Interned):
     def __getattr__(self, name: str) -> Expression:
         if name.startswith("_"):
             raise AttributeError(name)
-        found = vars(self)[name] = self._parameter(name)  # rows name it again and again
+        found = vars(self)[name] = self._parameter(name)  # cached: many rows read it
         return found
 
     def _parameter(self, name: str) -> Expression:
@@ -150,8 +155,8 @@ def event(
 ) -> Event:
     """An event over these variables and parameters.
 
-    A parameter ranges over a type, or over what a set, a sequence or a bag of the machine holds at
-    the time: `event("grant", client=waiting)`.
+    A parameter ranges over a type, or over the elements of a set, a sequence or a bag of the
+    machine in the current state: `event("grant", client=waiting)`.
 
     Raises DeclarationError for two of one name, for a name that can't be read, and for a value
     without elements.

@@ -18,14 +18,15 @@ from .types import Bool, Key, Record, Type, check_names, check_type
 
 @dataclass(frozen=True)
 class End:
-    """An end of a message: its machine, and the field of the address that says which instance (""
-    if there is one)."""
+    """An end of a message: its machine, and the field of the address that names the instance ("" if
+    the machine has one instance).
+    """
 
     machine: str
     field: str = ""
 
 
-SENDER, TO = "sender", "to"  # the address of a message whose sender is declared
+SENDER, TO = "sender", "to"  # the address fields of a message with a declared sender
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +34,10 @@ class Message(Event):
     """A typed record for the machine at the end `goes_to`.
 
     Its address names the instances that it goes between; messages of one address wait in one bag.
-    Where the machine that sends it is declared (`comes_from`), the address is the fields `sender`
-    and `to`, each where that machine has a key. Otherwise it is all fields of a key type, but for
-    those `carried` as content. `answers` names the request that a response belongs to. `errors` are
-    what its field `error` may say, each with the condition on features under which it may.
+    If the sender is declared (`comes_from`), the address is the fields `sender` and `to`; a machine
+    without a key has no field. Otherwise the address is all fields of a key type, except those
+    `carried` as content. `answers` is the request of a response. `errors` are the values of its
+    field `error`, each with a condition on features.
     """
 
     goes_to: End = End("")
@@ -45,11 +46,11 @@ class Message(Event):
     carried: tuple[str, ...] = ()
     errors: tuple[tuple[Expression, Expression], ...] = ()
     title: str = ""
-    """Its name in pictures, if Kafka has another one for it."""
+    """Its name in pictures, if Kafka's differs."""
 
     @property
     def address(self) -> tuple[tuple[str, Key], ...]:
-        """The fields that name the instances it goes between, in declared order."""
+        """The fields that name the sender and the addressee, in declared order."""
         keys = [(n, t) for n, t in self.parameters if isinstance(t, Key) and n not in self.carried]
         if self.comes_from is not None:
             keys = [(n, t) for n, t in keys if n in (SENDER, TO)]
@@ -79,12 +80,12 @@ def message(
 ) -> Message:  # fmt: skip
     """A message to the machine `to` with these fields.
 
-    Where its `sender` is said, the fields `sender` and `to` are its address. A response goes back:
-    it has its request's address, with sender and addressee exchanged where the request says them.
+    With a `sender`, the fields `sender` and `to` are its address. A response goes back: it has its
+    request's address, with sender and addressee exchanged if the request declares them.
 
-    Raises DeclarationError where the address doesn't say which instance of `to` it goes to, or
-    could mean two; for a response that doesn't go back; and for fields that can't be read or that
-    have one name with a part of the address.
+    Raises DeclarationError if the address names no instance of `to`, or two; for a response that
+    doesn't go back; for fields that can't be read; and for fields with the name of a part of the
+    address.
     """
     where = f"message {message_name}"
     check_name("a message", message_name)
@@ -127,7 +128,7 @@ def message(
 def _errors(
     where: str, errors: Mapping[Expression, Operand], kind: Type | None
 ) -> tuple[tuple[Expression, Expression], ...]:
-    """The values that a field `error` of this kind may have, and when."""
+    """The possible values of a field `error` of this type, each with its condition."""
     where = f"{where}, errors"
     pairs(where, errors, "{error: condition}")
     for error, during in errors.items():
@@ -152,7 +153,7 @@ def _check_machines(where: str, *ends: object) -> None:
 
 
 def _between(sender: Machine | None, to: Machine) -> tuple[End | None, Mapping[str, Key]]:
-    """The sender of a message, and the rest of its address; nothing if that isn't declared."""
+    """The sender of a message, and its address; empty if the sender isn't declared."""
     if sender is None:
         return None, {}
     ends = {SENDER: sender.key, TO: to.key}
@@ -184,10 +185,10 @@ def _back(
 
 @dataclass(frozen=True, eq=False)
 class Loss(Event):
-    """A message leaves the network without having arrived, and a machine finds out: an instance at
-    one of its ends, or a machine of one instance.
+    """The event that a message leaves the network without arrival. A machine reacts to it: an
+    instance at one end of the message, or a machine with one instance.
 
-    Its fields are the message's.
+    The loss has the message's fields.
     """
 
     message: Message | None = None
@@ -200,17 +201,18 @@ def lost(message: Message) -> Loss:
 
 
 def in_transit(what: str, message: Message) -> Loss:
-    """The event that something happens to a message in flight, which takes it from the network: a
-    row of its table may send it on."""
+    """An event that takes a message in flight from the network. A row of its table may forward the
+    message.
+    """
     return Loss(f"{what} {message.name}", message.parameters, message.doc, message=message)
 
 
 def instance_field(on: Event, machine: Machine) -> str:
-    """The field of a message's address that says which instance of `machine` a table on it is
-    about: its addressee; on a loss, the end that is of that machine, and between peers the one
-    that asked, or else sent. "" where the machine has one instance.
+    """The address field that names the instance of `machine` for a table on the message: the
+    addressee. On a loss it is the end of that machine; between peers, the instance that requested a
+    response or sent another message. "" if the machine has one instance.
 
-    Raises DeclarationError where no instance of the machine is meant, or more than one could be.
+    Raises DeclarationError if the address names no instance of the machine, or more than one.
     """
     message = on.message if isinstance(on, Loss) else on
     assert isinstance(message, Message)
@@ -231,7 +233,7 @@ def instance_field(on: Event, machine: Machine) -> str:
 def fields_of(message: Message, machine: Machine) -> list[str]:
     """The fields of the address that name an instance of the machine, the sender first.
 
-    Raises DeclarationError where none does.
+    Raises DeclarationError if there is none.
     """
     if message.comes_from is None:
         found = [name for name, key in message.address if key == machine.key]
@@ -246,9 +248,8 @@ def fields_of(message: Message, machine: Machine) -> list[str]:
 
 
 def in_flight(name: str, message: Message, *address: Operand, **named: Operand) -> Expression:
-    """A name for the messages of a kind that are in flight, for a quantifier to bind: between the
-    instances of the `address`, in its order or by its names. Only properties look at messages in
-    flight.
+    """A variable for a quantifier: it ranges over the messages of a kind in flight with this
+    `address`, in its order or by its names. Only properties read messages in flight.
 
     Raises DeclarationError for an address that isn't the message's.
     """
@@ -265,8 +266,9 @@ def in_flight(name: str, message: Message, *address: Operand, **named: Operand) 
 
 @dataclass(frozen=True, eq=False)
 class Sending(Interned):
-    """A message with its fields filled in, sent where `when` holds, once for every value of
-    the variables `to_each`."""
+    """A message with the values of its fields. It is sent if `when` holds, once for every value of
+    the variables `to_each`.
+    """
 
     message: Message
     fields: tuple[tuple[str, Expression], ...]
@@ -287,15 +289,14 @@ class Sending(Interned):
 
 @dataclass(frozen=True)
 class Dropping:
-    """The messages that a row drops from the network: those of a kind whose address has these
-    values."""
+    """The messages that a row drops: all of a kind in flight whose address has these values."""
 
     message: Message
     address: tuple[tuple[str, Expression], ...]
 
 
 def dropping(message: Message, **address: Operand) -> Dropping:
-    """The messages of a kind in flight whose address has these values, for a row to `drop`."""
+    """The messages of a kind in flight whose address has these values, for the `drop` of a row."""
     check_kind("dropping", message, Message)
     return Dropping(message, tuple((name, lift(value)) for name, value in address.items()))
 
@@ -309,9 +310,9 @@ def to_each(bound: Expression, when: Operand, sending: Sending) -> Sending:
 
 
 def to_others(sending: Sending) -> Sending:
-    """The message to every instance of its machine but the one that sends it.
+    """The message to every instance of its machine except the sender.
 
-    Raises DeclarationError for a message between other machines, and for one that has its `to`.
+    Raises DeclarationError for a message between two machines, and for a message with a `to`.
     """
     check_kind("to_others", sending, Sending)
     message = sending.message

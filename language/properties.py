@@ -26,8 +26,9 @@ from .types import Bool
 
 @dataclass(frozen=True, eq=False)
 class KnownBug(Interned):
-    """Why a property is known to break where the features `during` are in force: `what` it is, and
-    the features with all of which the property holds within a system's default bounds."""
+    """A bug that breaks a property where the condition `during` on features holds. `what` describes
+    it. With all features in `mended_by` the property holds within the default bounds.
+    """
 
     what: str
     mended_by: tuple[Expression, ...]
@@ -44,8 +45,9 @@ class KnownBug(Interned):
 
 @dataclass(frozen=True, eq=False)
 class Failure(Interned):
-    """A sentence about a broken property: `text` with a `{}` for each of the values. They may speak
-    of the property's own variables, which then are those of the violation."""
+    """A sentence about a broken property: `text` with a `{}` for each of the values. The values may
+    use the property's own variables, with their values in the violation.
+    """
 
     text: str
     values: tuple[Expression, ...]
@@ -55,7 +57,7 @@ def failure(text: str, *values: Operand) -> Failure:
     """The sentence of a violation, such as "record {} is in {} twice". It follows "after 5 steps",
     or "in step 5" for a step property, so it begins in lower case and has no full stop.
 
-    Raises DeclarationError if the values aren't as many as the `{}`.
+    Raises DeclarationError if the number of values isn't that of the `{}`.
     """
     if text.count("{}") != len(values) or text.replace("{}", "").strip("{}") != text.replace(
         "{}", ""
@@ -72,8 +74,8 @@ Failures: TypeAlias = Failure | tuple[Failure, ...]
 class Property(Interned):
     """An invariant (over a state), a step property (over a step), or a property of progress.
 
-    Of progress, `expression` is the goal. A leads-to is about the states in which its
-    `premise` holds, for each value of the variables in `each` by itself.
+    For progress, `expression` is the goal. A leads-to starts at the states in which its `premise`
+    holds, separately for each value of the variables in `each`.
     """
 
     name: str
@@ -86,7 +88,7 @@ class Property(Interned):
     each: tuple[Expression, ...] = ()
     failures: tuple[Failure, ...] = ()
     declared: Place | None = field(default=None, repr=False)
-    """The place of its declaration, which it finds itself."""
+    """The file and line of the declaration, found automatically."""
 
     def __post_init__(self) -> None:
         if self.declared is None:
@@ -96,7 +98,8 @@ class Property(Interned):
     def failing(self, failure: Failures) -> Property:
         """The property with sentences for its violations.
 
-        Raises DeclarationError for anything else, and for a variable that isn't the property's.
+        Raises DeclarationError for anything else, and for a variable that the property doesn't
+        bind.
         """
         where = f"property {self.name}, failure"
         one = (failure,) if isinstance(failure, Failure) else failure
@@ -120,7 +123,7 @@ class Property(Interned):
 
     @property
     def machines(self) -> set[str]:
-        """The names of the machines that it looks at a field of."""
+        """The names of the machines whose fields the property reads."""
         every = (*children_first(self.expression), *children_first(self.premise))
         return {node.data.machine for node in every if node.op == "field"}
 
@@ -134,9 +137,9 @@ def invariant(
     name: str, expression: Expression, sentence: str, source: str = "",
     known_bug: KnownBug | None = None, *, failure: Failures = (),
 ) -> Property:  # fmt: skip
-    """A property of every reachable state. `failure` says how a state breaks it.
+    """A property of every reachable state. `failure` describes the state that breaks it.
 
-    Raises DeclarationError if it is not a condition or speaks of the next state.
+    Raises DeclarationError if it is not a condition or contains `after`.
     """
     _check(name, expression, speaks_of_next=False)
     return Property(name, "invariant", expression, sentence, source, known_bug).failing(failure)
@@ -151,10 +154,10 @@ def step_property(
     *,
     failure: Failures = (),
 ) -> Property:
-    """A property of every step: `after(...)` is a value in the next state. `failure` says how a
-    step breaks it.
+    """A property of every step: `after(...)` is a value in the next state. `failure` describes the
+    step that breaks it.
 
-    Raises DeclarationError if it is not a condition or never speaks of the next state.
+    Raises DeclarationError if it is not a condition or doesn't contain `after`.
     """
     _check(name, expression, speaks_of_next=True)
     return Property(name, "step", expression, sentence, source, known_bug).failing(failure)
@@ -164,12 +167,12 @@ def leads_to(
     name: str, premise: Expression, goal: Expression, sentence: str, source: str = "", *,
     each: tuple[Expression, ...] = (), failure: Failures = (),
 ) -> Property:  # fmt: skip
-    """A property of every run that is fair to what the system's `fairness` names: once `premise`
-    holds, `goal` holds then or later. It is asked for each value of the variables in `each`.
-    `failure` says which part stays as it is.
+    """A property of every run with the system's `fairness`: once `premise` holds, `goal` holds then
+    or later. The property is checked for each value of the variables in `each`. `failure` names the
+    part that doesn't change any more.
 
-    Raises DeclarationError if either is not a condition, speaks of the next state or leaves a
-    variable open that isn't in `each`, and where nothing of `each` is used.
+    Raises DeclarationError if either is not a condition, contains `after` or has a free variable
+    that isn't in `each`; if neither uses a variable in `each`; and if both are equal.
     """
     where = f"property {name}"
     bound = items(f"{where}, each", each, Expression, "variable")
@@ -190,19 +193,19 @@ def leads_to(
 def always_possible(
     name: str, goal: Expression, sentence: str, source: str = "", *, failure: Failures = ()
 ) -> Property:
-    """A property of every reachable state: some run from it comes to a state in which `goal` holds
-    (AG EF). No fairness is supposed. `failure` says which part can't change any more.
+    """A property of every reachable state: some run from it reaches a state in which `goal` holds
+    (AG EF). It assumes no fairness. `failure` names the part that can't change any more.
 
-    Raises DeclarationError if it is not a condition or speaks of the next state.
+    Raises DeclarationError if it is not a condition or contains `after`.
     """
     _check(name, goal, speaks_of_next=False)
     return Property(name, "always possible", goal, sentence, source).failing(failure)
 
 
 def check_from_outside(expression: Expression, bound: Collection[Expression] = ()) -> None:
-    """Raises DeclarationError if it is not a condition over a whole system: if it leaves open which
-    instance of a machine it is about, or speaks of an event. It may use the variables `bound`
-    around it."""
+    """Raises DeclarationError if it is not a condition over a whole system: it may not contain a
+    field without its instance, a parameter of an event or a free variable that isn't in `bound`.
+    """
     for node in children_first(expression):
         keyed = node.op == "field" and node.data.key is not None and not node.args
         if keyed or node.op == "this":

@@ -19,9 +19,10 @@ MIXED = "+"
 
 @dataclass(frozen=True, eq=False)
 class FeatureInfo(Interned):
-    """A behaviour that releases have: from `since` on (None: no release has it), before `until` if
-    that is given, and in the patch releases `backports` of earlier lines. A system has it if all
-    its `parts` have it."""
+    """A behaviour of releases: from `since` on (None: no release has it), before `until` if given,
+    and in the patch releases `backports` of earlier lines. A system has the feature if all its
+    `parts` have it.
+    """
 
     name: str
     since: str | None
@@ -47,11 +48,11 @@ def feature(
     parts: tuple[str, ...] = (),
     backports: tuple[str, ...] = (),
 ) -> Expression:
-    """A feature as a truth that rows and guards can use; a system's protocol settles it.
+    """A feature as a condition for rows and guards. A system's protocol settles it.
 
-    `since=None` means that no release has it: it can be switched on. `parts` names the parts of a
-    system that have it, as those of `Protocols`: one by itself, or several that agree on it.
-    `backports` are patch releases of earlier lines: 4.2.2 and the later ones of 4.2, but not 4.3.
+    `since=None`: no release has it, and a run can switch it on. `parts` are parts of `Protocols`:
+    the releases of these parts decide the feature, and all of them must have it. `backports` are
+    patch releases of earlier lines: 4.2.2 and the later ones of 4.2, but not 4.3.
     """
     check_name("a feature", name)
     info = FeatureInfo(name, since, until, sentence, source, parts, backports)
@@ -68,15 +69,14 @@ def check_feature(where: str, given: object) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Protocols(Interned):
-    """The releases of a protocol in order, and its features; the last one that is out is the
+    """The releases of a protocol in order, and its features. The last published release is the
     default.
 
-    `settled` are features of no release, which shared machines ask for: what each comes to here,
-    in every release. One that is among the features as well may be switched. `unreleased` are
-    releases that aren't out.
-    `unchanged` are releases that behave as the one before them.
-    `parts` are what may be of a release of its own, as a client is: `3.9+client=2.4` is a protocol
-    in which everything is of 3.9 but the client.
+    `settled` gives features of shared machines a fixed truth in every release. A run can switch
+    those that are in `features` as well. `unreleased` are releases that aren't published.
+    `unchanged` are releases that behave as the one before them. `parts`, such as a client, may have
+    another release than the rest: in `3.9+client=2.4` the client has release 2.4, and everything
+    else has release 3.9.
     """
 
     releases: tuple[str, ...]
@@ -119,32 +119,33 @@ class Protocols(Interned):
         return tuple(feature.data for feature in self.features)
 
     def settling(self, truths: Mapping[Expression, bool]) -> Protocols:
-        """The same with these features settled for good."""
+        """The same protocols with these features settled."""
         return replace(self, settled=(*self.settled, *truths.items()))
 
     def assuming(self, assumed: Expression) -> Protocols:
-        """The same with a feature of no release that holds unless it is switched off."""
+        """The same protocols with a feature of no release that holds unless it is switched off."""
         features = (*self.features, assumed)
         return replace(self, features=features, settled=(*self.settled, (assumed, True)))
 
     @property
     def every_feature(self) -> tuple[Expression, ...]:
-        """The features, and those that are settled."""
+        """The features, with the settled ones."""
         return (*self.features, *(feature for feature, _ in self.settled))
 
     @property
     def newest(self) -> str:
-        """The last release that is out."""
+        """The last published release."""
         return [name for name in self.releases if name not in self.unreleased][-1]
 
     def of_parts(self, *names: str) -> Protocols:
-        """The same for a system in which only these parts may be of a release of their own."""
+        """The same protocols for a system in which only these parts may have another release."""
         return replace(self, parts=names)
 
     def mixed(self, release: str, parts: Mapping[str, str | None]) -> str:
-        """The protocol in which everything is of `release`, but what has another one in `parts`.
+        """The protocol in which everything has `release`, except the parts with another release in
+        `parts`.
 
-        Raises DeclarationError where there is no such part.
+        Raises DeclarationError for an unknown part.
         """
         for part in parts:
             self._check_part(part)
@@ -152,7 +153,7 @@ class Protocols(Interned):
         return MIXED.join((release, *others))
 
     def releases_in(self, protocol: str) -> tuple[str, ...]:
-        """The declared releases that a protocol is of, that of the whole first.
+        """The declared releases of a protocol: that of the whole first, then those of parts.
 
         Raises DeclarationError for an unknown release or part.
         """
@@ -160,7 +161,7 @@ class Protocols(Interned):
         return tuple(dict.fromkeys((whole, *of_parts.values())))
 
     def one_release(self, text: str) -> str:
-        """The declared release that behaves as the given one, which is of no parts.
+        """The declared release that behaves as the given one. The text names no parts.
 
         Warns of a number that is no release. Raises DeclarationError for any other name.
         """
@@ -169,18 +170,19 @@ class Protocols(Interned):
         return self.releases_in(self.released(text))[0]
 
     def features_at(self, protocol: str) -> frozenset[str]:
-        """The names of the features that hold in `protocol`: a declared release, or by its number
-        one between two of them, which does what the one before it does; or one with other releases
-        of some parts, as `3.9+client=2.4`.
+        """The names of the features that hold in `protocol`. It is a declared release, or a release
+        between two of them, which behaves as the one before it. Parts may have other releases, as
+        in `3.9+client=2.4`.
 
         Warns of a number that is no release. Raises DeclarationError for any other name.
         """
         return self._features(self, self.released(protocol))
 
     def released(self, protocol: str) -> str:
-        """The protocol; of a number that is no release, the release before it, with a warning.
+        """The protocol. A number that is no release is replaced by the release before it, with a
+        warning.
 
-        Numbers of patches, 3.9.1 of 3.9, are releases. Raises DeclarationError as `features_at`.
+        Patch releases, such as 3.9.1, are releases. Raises DeclarationError as `features_at` does.
         """
         if protocol in self.releases:
             return protocol
@@ -192,7 +194,9 @@ class Protocols(Interned):
         )
 
     def _warned(self, release: str) -> str:
-        """The release, if it is one; else the one that it is taken as, with a warning."""
+        """The release. A number that is no release is replaced by the one before it, with a
+        warning.
+        """
         known = (*self.releases, *self.unchanged)
         if release in known or release.startswith(tuple(f"{name}." for name in known)):
             return release
@@ -203,7 +207,7 @@ class Protocols(Interned):
     @staticmethod
     @cache
     def _features(protocols: Protocols, protocol: str) -> frozenset[str]:
-        """Worked out once: each machine and each instance asks for them."""
+        """Cached: each machine and each instance reads them."""
         whole, of_parts = protocols._read(protocol)
 
         def holds(info: FeatureInfo) -> bool:
@@ -215,7 +219,7 @@ class Protocols(Interned):
         return settled | frozenset(info.name for info in protocols.infos if holds(info))
 
     def has(self, release: str, info: FeatureInfo) -> bool:
-        """Whether a declared release has a feature, whatever is settled."""
+        """Whether a declared release has a feature. Settled truths don't count."""
         if info.since is None:
             return False
         if self._is_before(release, info.since):
@@ -247,7 +251,7 @@ class Protocols(Interned):
             raise DeclarationError(f"no part is called {part} ({one_of(part, self.parts)})")
 
     def _declared(self, release: str) -> str:
-        """The declared release that this one is, or comes after."""
+        """The declared release that equals this one or is the last one before it."""
         if release in self.releases:
             return release
         wanted = _number(release)
@@ -261,7 +265,7 @@ class Protocols(Interned):
 
     @staticmethod
     def holds(condition: Expression, features: frozenset[str]) -> bool:
-        """Whether a condition made of features alone holds when `features` are on."""
+        """Whether a condition on features holds when exactly `features` are on."""
         match condition.op:
             case "feature":
                 return condition.data.name in features
@@ -278,12 +282,12 @@ class Protocols(Interned):
 
 
 def _line(release: str) -> tuple[int, ...]:
-    """4, 2 for 4.2 and 4.2.2."""
+    """The line of a release: 4, 2 for 4.2 and 4.2.2."""
     return _number(release)[:2]
 
 
 def _number(release: str) -> tuple[int, ...]:
-    """3, 9 for 3.9 and for 3.9.0; nothing for anything but a number."""
+    """The parts of a release number: 3, 9 for 3.9 and for 3.9.0. Empty if it is no number."""
     if not re.fullmatch(r"\d+(\.\d+)*", release, re.ASCII):
         return ()
     return tuple(int(part) for part in re.sub(r"(\.0+)+$", "", release).split("."))

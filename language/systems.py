@@ -1,4 +1,4 @@
-"""Systems: machines put together with a network, an environment, bounds and properties."""
+"""Systems: machines with a network, an environment, bounds and properties."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .terms.interned import Interned
 from .types import Bool, Constants, Key, Type, named
 
 _NUMBER = (int, Expression)
-DEFAULT_CAPACITY = 1  # of a channel
+DEFAULT_CAPACITY = 1  # messages of an address in a channel
 _OF_CHANNEL: dict[str, tuple[type, ...]] = {
     "capacity": (*_NUMBER, type(None)), "ordered": (bool,), "lossy": (bool,), "duplicates": _NUMBER,
 }  # fmt: skip
@@ -43,13 +43,13 @@ _OF_CHANNEL: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class Channel(Interned):
-    """How messages of one kind travel: delayed at will, at most `capacity` an address.
+    """The channel of one kind of messages: it delays them arbitrarily, and holds `capacity` an
+    address.
 
-    Without a `capacity` it is 1, and a check says which rows waited for it. They overtake each
-    other, unless the channel is `ordered`: then only the first one of an address
-    can be taken, lost or doubled. A row that would send into a full channel waits. `lossy`: any
-    message in flight may vanish, without bound. `duplicates`: how often in a run a message in
-    flight may be doubled.
+    The default capacity is 1, and a check lists the rows that waited for it. Messages overtake each
+    other, unless the channel is `ordered`: then only the first message of an address can be taken,
+    lost or duplicated. A row that would send into a full channel waits. `lossy`: any message in
+    flight may vanish, without bound. `duplicates` bounds the number of duplicates in a run.
     """
 
     message: Message
@@ -58,7 +58,7 @@ class Channel(Interned):
     lossy: bool = False
     duplicates: Operand = 0
     declared: Place | None = field(default=None, repr=False)
-    """The place of its declaration, which it finds itself."""
+    """The file and line of the declaration, found automatically."""
 
     def __post_init__(self) -> None:
         if self.declared is None:
@@ -69,7 +69,7 @@ class Channel(Interned):
 
     @property
     def most(self) -> Operand:
-        """How many messages of an address may be in flight."""
+        """The most messages of an address in flight."""
         return DEFAULT_CAPACITY if self.capacity is None else self.capacity
 
 
@@ -82,10 +82,11 @@ Budgets: TypeAlias = (
 
 @dataclass(frozen=True)
 class Unreached:
-    """Rows and premises that no run reaches where `when` holds of constants and features: `why`.
+    """Rows and premises that no run reaches, for the reason `why`, if `when` on constants and
+    features holds.
 
     `names` are rows as `table/row`, tables (for all their rows), and properties whose premise is
-    never true. A result reports them apart from unreached rows without a known reason.
+    never true. A result reports them separately from unreached rows without a known reason.
     """
 
     why: str
@@ -97,7 +98,7 @@ class Unreached:
 class Reached:
     """A recorded run of a system, and the rows (`table/row`) that it took.
 
-    Where another run doesn't take such a row, the difference of their settings is the reason.
+    If another run doesn't take such a row, the difference of their settings is the reason.
     """
 
     system: str
@@ -108,8 +109,9 @@ class Reached:
     def why_not(
         self, system: System, constants: Constants, features: Collection[str]
     ) -> str | None:
-        """The reason why a run of a system doesn't take these rows. There is none if the recorded
-        run is one of this system, of the same features, and has no larger constants."""
+        """The reason why a run of a system doesn't take these rows. It is None if the recorded run
+        is of this system with the same features and no larger constants.
+        """
         other = self.system != system.name
         every = self.constants if other else {**system.values(DEFAULT), **self.constants}
         larger = {name: n for name, n in every.items() if n > constants.get(name, n)}
@@ -127,8 +129,9 @@ class Reached:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Settings that a system refuses: those where `when` holds of constants and features. `why`
-    contains the name of the declaration's error, if there is one."""
+    """Settings that a system refuses: those for which `when` on constants and features holds. `why`
+    contains the name of the declaration's error, if there is one.
+    """
 
     why: str
     when: Operand
@@ -139,7 +142,7 @@ class Refusal:
 
 
 DEFAULT = "default"
-NETWORK, BUDGET = "network", "budget"  # what is in flight and what is spent, among the fields
+NETWORK, BUDGET = "network", "budget"  # prefixes of variables: messages in flight, spent budgets
 _COLLECTIONS: dict[str, type | tuple[type, ...]] = {
     "tables": Table, "properties": Property, "constants": Expression, "channels": Channel,
     "interchangeable": Key, "lemmas": Property, "unreached": Unreached, "refusals": Refusal,
@@ -208,11 +211,11 @@ class System(Rendered):
     reductions: tuple[Reduction, ...] = ()
     logs: tuple[Log | LastRecord, ...] = ()
     changed_rows: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """The rows that changes replace, as `table/row`, each with the name of its change."""
+    """The rows that changes replace, as `table/row`, with the name of each change."""
     declared: Place | None = field(default=None, repr=False)
-    """The place of its declaration, which it finds itself."""
+    """The file and line of the declaration, found automatically."""
     reduced: Reduced | None = field(default=None, repr=False)
-    """The reductions as they apply to declarations; it finds them itself."""
+    """The reductions, prepared to rewrite declarations; set automatically."""
 
     def __post_init__(self) -> None:
         if self.declared is None:
@@ -264,7 +267,7 @@ class System(Rendered):
         self._check_progress()
 
     def unreduced(self, table: Table) -> Table:
-        """The table of that name before the reductions, with its rows of real ranges."""
+        """The table before the reductions, with rows for real ranges."""
         given: tuple[Table, ...] = () if self.reduced is None else self.reduced.given["tables"]
         return next((whole for whole in given if whole.name == table.name), table)
 
@@ -434,14 +437,15 @@ class System(Rendered):
 
     @cached_property
     def feature_names(self) -> frozenset[str]:
-        """The features that anything in it asks for, below others as well."""
+        """The names of all features that expressions of the system read."""
         parts = (part for _, part in self.parts())
         nodes = (node for part in parts for node in naming(part))
         return frozenset(node.data.name for node in nodes if node.op == "feature")
 
     def first_alike(self, protocols: Iterable[str]) -> dict[str, str]:
-        """For each protocol the first one with the same features. Only features count that
-        something in the system asks for."""
+        """For each protocol the first one with the same features. Only features that the system
+        reads count.
+        """
         first: dict[frozenset[str], str] = {}
         return {
             protocol: first.setdefault(
@@ -460,7 +464,9 @@ class System(Rendered):
         )
 
     def _check_names(self, expression: Expression, known: set[Expression]) -> None:
-        """Looks at the names in an expression; those `known` were looked at, as these are then."""
+        """Checks the names in an expression and adds them to `known`. Those in `known` are checked
+        already.
+        """
         if expression in known:
             return
         nodes = naming(expression)
@@ -503,7 +509,7 @@ class System(Rendered):
                 )
 
     def _check_types(self) -> None:
-        """One name of a key, an enum or a record is one type."""
+        """Raises DeclarationError for two types with one name."""
         kinds: list[Type] = [m.key for m in self.machines if m.key is not None]
         kinds += [info.type for machine in self.machines for info in self.fields_of(machine)]
         events = (*(table.on for table in self.tables), *(c.message for c in self.channels))
@@ -532,8 +538,9 @@ class System(Rendered):
                 raise DeclarationError(f"system {self.name}: two {what} declarations of {name}")
 
     def origin(self, message: Message) -> End | None:
-        """The sender of a message: as declared, or else the one machine that sends it and names
-        itself in the address. None if neither is known."""
+        """The sender of a message: the declared one, or else the only machine that sends it and is
+        in its address. None if neither is known.
+        """
         if message.comes_from is not None:
             return message.comes_from
         found = self._senders.get(message, set())
@@ -541,7 +548,7 @@ class System(Rendered):
 
     @cached_property
     def _senders(self) -> dict[Message, set[End | None]]:
-        """By message, the machines that send it, but for its loss, as they name themselves."""
+        """By message, the ends that send it. A table on the loss of the message doesn't count."""
         found: dict[Message, set[End | None]] = {}
         for table in self.tables:
             for sending in (each for row in table.rows for each in table.sendings(row)):
@@ -555,7 +562,7 @@ class System(Rendered):
         return tuple(constant.data for constant in self.constants)
 
     def values(self, bounds: str = DEFAULT) -> dict[str, int]:
-        """Every constant by name, with its value under the bounds of that name.
+        """Every constant by name, with its value under `bounds`.
 
         Raises DeclarationError if there are no such bounds.
         """
@@ -590,7 +597,7 @@ class System(Rendered):
 
 
 def _origin(table: Table, sending: Sending) -> End | None:
-    """The sender's end of a message that a row sends; None where no field has its identity."""
+    """The sender's end of a message that a row sends; None if no field has its identity."""
     machine = table.machine
     if machine.key is None:
         return End(machine.name)

@@ -38,9 +38,9 @@ class Row:
 
     `goto` is the machine's next state, `set` its other updates (all read the state before),
     `reply` the answer to the request (an error alone stands for the response with that error),
-    `send` further messages, `during` the features under which the row exists, `source` where the
-    behaviour is written down. `drop` lists messages in flight that are lost: for a message by
-    itself, all that are in flight to or from the row's own instance.
+    `send` further messages, `during` the features under which the row exists, `source` the place of
+    the behaviour in Kafka. `drop` lists messages in flight that are lost. A message alone stands
+    for all its messages to or from the row's own instance.
     """
 
     id: str
@@ -55,9 +55,9 @@ class Row:
     note: str = ""
     drop: tuple[Message | Dropping, ...] = ()
     declared: Place | None = field(default=None, repr=False)
-    """The place of its declaration, which it finds itself."""
+    """The file and line of the declaration, found automatically."""
     fits_in: tuple[object, ...] = field(default=(), init=False, repr=False)
-    """The tables (machine, event, response, others) in which it was checked."""
+    """The table (machine, event, response, others) in which it was checked."""
 
     def __post_init__(self) -> None:
         if self.declared is None:
@@ -104,7 +104,9 @@ class Row:
 
 @cache
 def exclude(one: Expression, other: Expression) -> bool:
-    """Whether no choice of features has both conditions hold: their rows may share a name."""
+    """Whether the two conditions on features exclude each other. If so, their rows may share a
+    name.
+    """
     both = one & other
     features = sorted({node.data.name for node in naming(both) if node.op == "feature"})
     for truths in product((False, True), repeat=len(features)):
@@ -114,9 +116,9 @@ def exclude(one: Expression, other: Expression) -> bool:
 
 
 def check_hidden(table: str, rows: tuple[Row, ...], only: Collection[Row] | None = None) -> None:
-    """Raises DeclarationError, at the row's line, for a row that a row before it hides: it asks for
-    all that the earlier one asks for, in the same releases or fewer. `only` are the rows that are
-    checked (default: all).
+    """Raises DeclarationError, at the row's line, for a row that is hidden by a row before it: its
+    guard implies the earlier guard, in the same releases or fewer. `only` are the checked rows
+    (default: all).
 
     Rows are compared condition by condition, and comparisons of one expression with constants by
     their values. `lint` finds more, with a solver.
@@ -164,7 +166,7 @@ class Table:
 
     Raises DeclarationError, naming table and row, for unknown fields, mixed types, values outside
     their type, two rows of one id that one release can have, updates to a field of another machine,
-    and a row that is never taken, as a row before it is taken wherever it would be.
+    and a row that is never taken because a row before it is always taken instead.
     """
 
     machine: Machine
@@ -178,12 +180,12 @@ class Table:
     set: Mapping[Expression, Operand] = field(default_factory=dict[Expression, Operand])
     source: str = ""
     withheld: frozenset[object] = field(default=frozenset[object](), repr=False)
-    """The reductions `NotOffered` that `when` has. A changed table has them still."""
+    """The reductions `NotOffered` that `when` already contains. A changed table keeps them."""
     declared: Place | None = field(default=None, repr=False)
-    """The place of its declaration, which it finds itself."""
+    """The file and line of the declaration, found automatically."""
 
     def __post_init__(self) -> None:
-        is_view = self.declared is not None  # which may well leave a row without an effect
+        is_view = self.declared is not None  # a view may leave a row without an effect
         if self.declared is None:
             object.__setattr__(self, "declared", here())
         check_kind("a table's machine", self.machine, Machine)
@@ -209,7 +211,7 @@ class Table:
                 self._check_response(self.response, is_named=True)
         where = (self.machine, self.on, self.response, *self.others)
         for row in self.rows:
-            if row.fits_in == where:  # as a view of the table has most rows of the table itself
+            if row.fits_in == where:  # checked before: a view shares most rows with its table
                 continue
             try:
                 self._check(row)
@@ -229,8 +231,9 @@ class Table:
             check_hidden(self.name, self.rows)
 
     def _share(self) -> None:
-        """Moves the shared features, updates and source of the table into its rows, so that a copy
-        of the table with other rows leaves those as they are."""
+        """Moves the shared features, updates and source of the table into its rows. A copy of the
+        table with other rows then doesn't change those.
+        """
         where = f"table {self.name}"
         check_kind(f"{where}, during", self.during, Expression)
         check_kind(f"{where}, source", self.source, str)
@@ -265,12 +268,14 @@ class Table:
         return lift(self.when)
 
     def label(self, row: Row) -> str:
-        """Machine, event and the row's id; with its features where another row is called so."""
+        """Machine, event and the row's id; with its features if another row has the id."""
         alike = sum(other.id == row.id for other in self.rows)
         return f"{self.name}/{row.id}" + (f" ({row.during})" if alike > 1 else "")
 
     def _check_parameters(self) -> None:
-        """A parameter that is called as the instance itself would be taken for it."""
+        """Raises DeclarationError for a parameter with the name of the instance: readers would
+        confuse them.
+        """
         key = self.machine.key
         if key is None or isinstance(self.on, (Message, Loss)):
             return
@@ -319,8 +324,9 @@ class Table:
 
     def _check_response(self, message: Message, is_named: bool = False) -> None:
         """Raises DeclarationError for a reply that isn't the table's response and answers no
-        request, or answers another one than the table is on. A table on an event or a response may
-        answer a request that waited for it."""
+        request, or answers another request. A table on an event or a response may answer a request
+        that waited.
+        """
         request = self.on.message if isinstance(self.on, Loss) else self.on
         assert request is not None
         if message.answers is None:
@@ -339,7 +345,7 @@ class Table:
             )
 
     def droppings(self, row: Row) -> Iterator[Dropping]:
-        """The messages that the row drops, one by one for each end that its own instance may be."""
+        """The messages that the row drops: one item for each end that its own instance can be."""
         for item in row.drop:
             if isinstance(item, Dropping):
                 yield item
@@ -351,7 +357,7 @@ class Table:
 
     @cached_property
     def parts(self) -> tuple[tuple[str, Expression], ...]:
-        """Every expression, with where it stands."""
+        """Every expression, with its place in the declaration."""
         found = [(f"table {self.name}", self.guard)]
         for row in self.rows:
             parts = [row.guard, row.during]
@@ -365,7 +371,7 @@ class Table:
 
     @cached_property
     def messages(self) -> frozenset[Message]:
-        """Those that it takes, and that its rows send or drop."""
+        """The messages that the table takes, and those that its rows send or drop."""
         taken = self.on.message if isinstance(self.on, Loss) else self.on
         found = {taken} if isinstance(taken, Message) else set[Message]()
         for row in self.rows:
@@ -378,11 +384,11 @@ class Table:
         if source is not None and SENDER in dict(sending.fields):
             raise DeclarationError(f"{message.name}: leave sender= out, it is filled in")
         filled: dict[str, Expression] = {}
-        if isinstance(self.on, Loss) and self.on.message == message:  # sent on
+        if isinstance(self.on, Loss) and self.on.message == message:  # the row forwards it
             filled = {name: getattr(self.on, name) for name, _ in message.address}
         else:
             if isinstance(self.on, Message) and message.answers == self.on:
-                asked = dict(self.on.parameters)  # an answer may have an address of its own, too
+                asked = dict(self.on.parameters)  # a response may have further address fields
                 names = [n for n, _ in message.address if source is not None or n in asked]
                 filled = {n: getattr(self.on, SENDER if source and n == TO else n) for n in names
                           if source is None or n == TO}  # fmt: skip
@@ -446,16 +452,16 @@ class Table:
 
     @cached_property
     def _named(self) -> MutableSet[Expression]:
-        """The names that may be used here, of those looked at: most stand in many rows."""
+        """The names that passed the check: most are in many rows."""
         return set()
 
     @cached_property
     def _known(self) -> MutableSet[tuple[Expression, tuple[Expression, ...]]]:
-        """The names that may be used where these variables are bound."""
+        """The expressions that passed the check, each with its bound variables."""
         return set()
 
     def _owned(self, expression: Expression, bound: tuple[Expression, ...] = ()) -> None:
-        """Only the machine's own declared fields and the event's own parameters may be used."""
+        """Raises DeclarationError for another machine's field or another event's parameter."""
         if (expression, bound) in self._known:
             return
         nodes = naming(expression)

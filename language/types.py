@@ -1,8 +1,7 @@
 """The types of fields, messages and constants.
 
-A type has a real range and, in a system under check, a bounded one: its bounds are numbers or
-expressions of constants, and the constants decide. Values, as the executable model and traces
-hold them, are plain and immutable:
+A type has a real range and, in a system under check, a bounded range: its bounds are numbers or
+expressions of constants. In the executable model and in traces, values are plain and immutable:
 
     Bool bool | Int int | Enum the member's name | Key the instance's index | Optional None or the
     value | Set frozenset | Sequence tuple | Bag tuple in canonical order | Record tuple of the
@@ -23,7 +22,7 @@ from .expressions import Expression, Operand, enum_value, lift, resolve
 from .terms.interned import Interned
 
 Bound: TypeAlias = int | Expression
-LOWEST, HIGHEST = -(2**62), 2**62  # native code has room for one addition beyond
+LOWEST, HIGHEST = -(2**62), 2**62  # native code can add two such numbers
 Constants: TypeAlias = Mapping[str, int]
 
 
@@ -65,7 +64,7 @@ class Int(Interned):
 class Enum(Interned):
     """Named members, each with its number in the protocol; initially the first.
 
-    A system has the first `size` of them (none: all). A machine that runs alone has all.
+    A system has the first `size` of them (None: all). A machine that runs alone has all.
     """
 
     name: str
@@ -97,7 +96,7 @@ def enum(enum_name: str, *names: str, enum_size: Bound | None = None, **numbered
     """An enum of `names`, numbered from 0, or of members with the numbers given. A system has the
     first `enum_size` of them (none: all): a number, or an expression over constants.
 
-    Raises DeclarationError for two members of one name, for none, and for a name that can't be one.
+    Raises DeclarationError for no members, for two members with one name, and for an invalid name.
     """
     check_name("an enum", enum_name)
     where = f"enum {enum_name}"
@@ -132,19 +131,19 @@ class Key(Interned):
         return self.name
 
     def in_prose(self, number: int) -> str:
-        """An instance as a sentence names it: `partition 0`, `producer A`."""
+        """The name of an instance in sentences: `partition 0`, `producer A`."""
         prose = self.prose or f"{self.name.replace('_', ' ')} {{number}}"
         return prose.format(number=number, letter=chr(ord("A") + number))
 
     def count(self, constants: Constants) -> int:
-        """How many there are under these constants."""
+        """The number of instances under these constants."""
         count = resolve(self.size, constants)
         if count < 1:
             raise DeclarationError(f"key {self}: there must be one at least, not {count}")
         return count
 
     def variable(self, name: str) -> Expression:
-        """A variable over these identities, for a quantifier or `each` to bind."""
+        """A variable over these identities, for a quantifier or `each`."""
         return variable(name, self)
 
 
@@ -154,7 +153,7 @@ def _check_bounds(outer: object, *bounds: object) -> None:
 
 
 def _check_inner(outer: object, of: object) -> None:
-    if of is not None:  # of what is empty
+    if of is not None:  # None: the elements of an empty collection
         check_type(type(outer).__name__, of)
 
 
@@ -242,8 +241,9 @@ class Record(Interned):
 
 
 def check_names(owner: str, names: Iterable[str], read_from: type, what: str = "a field") -> None:
-    """Raises DeclarationError for a name that can't be read as an attribute of `read_from`, which
-    has one of its own that is called so."""
+    """Raises DeclarationError for a name that can't be read as an attribute of `read_from`: the
+    class has such an attribute already, or the name is invalid.
+    """
     own = {*dir(read_from), *getattr(read_from, "__dataclass_fields__", ())}
     for name in names:
         check_name(f"{owner}: {what}", name)
@@ -282,7 +282,7 @@ SCALARS = (Bool, Int, Enum, Key)
 
 
 def variable(name: str, domain: Type) -> Expression:
-    """A name that a quantifier or `each` binds; `domain` is its type (a key, an enum, an int)."""
+    """A variable for a quantifier or `each`; `domain` is its type (a key, an enum, an int)."""
     check_name("a variable", name)
     check_type(f"variable {name}", domain)
     return Expression("variable", (), Binding(name, domain))
@@ -296,7 +296,7 @@ def make(record: Record, /, **fields: Operand) -> Expression:
 
 
 def check_type(where: str, kind: object) -> None:
-    """Raises DeclarationError if it is not a type, but a class without brackets, for instance."""
+    """Raises DeclarationError if it is not a type, such as a class without brackets."""
     every = (*SCALARS, Optional, Set, Sequence, Bag, Record, Map)
     for each in every:
         if kind is each:
@@ -311,7 +311,7 @@ def check_type(where: str, kind: object) -> None:
 
 
 def named(kind: Type) -> Iterator[Enum | Key | Record]:
-    """The types with a name of their own that the type is made of, itself among them."""
+    """The named types in a type: enums, keys and records, with the type itself."""
     if isinstance(kind, (Enum, Key, Record)):
         yield kind
     inner: list[Type | None] = []
@@ -325,15 +325,15 @@ def named(kind: Type) -> Iterator[Enum | Key | Record]:
         case _:
             pass
     for of in inner:
-        if of is not None:  # of what is empty
+        if of is not None:  # None: the elements of an empty collection
             yield from named(of)
 
 
-MOST_CHOICES = 1_000_000  # what is gone through one by one
+MOST_CHOICES = 1_000_000  # values that may be listed
 
 
 def parts(kind: Type, constants: Constants) -> int:
-    """How many numbers a value of the type takes in a state."""
+    """The number of integers that store a value of the type in a state."""
     match kind:
         case Optional():
             return 1 if isinstance(kind.of, SCALARS) else 1 + parts(kind.of, constants)
@@ -350,7 +350,7 @@ def parts(kind: Type, constants: Constants) -> int:
 
 
 def how_many(kind: Type, constants: Constants) -> int:
-    """How many values a scalar type has. Raises DeclarationError for any other type."""
+    """The number of values of a scalar type. Raises DeclarationError for any other type."""
     match kind:
         case Int():
             low, high = kind.range(constants)
@@ -363,7 +363,8 @@ def how_many(kind: Type, constants: Constants) -> int:
 
 def choices(kind: Type, constants: Constants) -> tuple[Value, ...]:
     """Every value of a scalar type, in order. Raises DeclarationError for any other type, and for
-    one of more values than can be gone through."""
+    more than `MOST_CHOICES` values.
+    """
     if isinstance(kind, (Int, Key)) and how_many(kind, constants) > MOST_CHOICES:
         raise DeclarationError(
             f"{kind} has {how_many(kind, constants):,} values, more than the {MOST_CHOICES:,} "

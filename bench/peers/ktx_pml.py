@@ -2,9 +2,9 @@
 
 usage: python ktx_pml.py I K E S V > ktx.pml
 
-One process, one control location, one d_step per action instance, so that SPIN's stored
-states are exactly the model's states. Every variable has its least number of bits, which
-is smaller and faster than bytes in SPIN.
+One process, one control location and one d_step per action instance: SPIN's stored states are
+exactly the model's states. Every variable has its least number of bits: this is smaller and faster
+than bytes in SPIN.
 """
 
 import sys
@@ -26,7 +26,7 @@ def act(name: str, guard: str, *upd: str) -> None:
 
 
 def cond(c: str, yes: list[str], no: Sequence[str] = ("skip",)) -> str:
-    """A statement that does `yes` where c holds and `no` elsewhere."""
+    """A statement that executes `yes` if c holds, else `no`."""
     return f"if :: ({c}) -> {'; '.join(yes)} :: else -> {'; '.join(no)} fi"
 
 

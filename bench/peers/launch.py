@@ -1,11 +1,11 @@
-"""Runs one command to its end and writes what it used: `python -I -S launch.py REPORT COMMAND...`.
+"""Runs one command and writes its resource use: `python -I -S launch.py REPORT COMMAND...`.
 
 REPORT becomes a JSON object of exit_code, seconds (wall), cpu_seconds (user and system) and
 peak_rss_bytes. The command inherits standard output and standard error.
 
-Why a process of its own: on Linux a child's peak RSS starts at that of the process which started
-it (the peak survives fork and exec), so a benchmark that holds gigabytes would charge them to
-every peer. This launcher holds about 11 MB, which is the least that can be reported.
+On Linux the peak RSS of a child starts at that of its parent (the peak survives fork and exec). A
+benchmark that holds gigabytes would add them to every peer. This launcher holds about 11 MB, the
+least peak that it can report.
 """
 
 import json

@@ -39,12 +39,12 @@ _MAPPED = {
 }
 BEFORE, AFTER, INSTEAD = "before", "after", "instead"
 WITHOUT, ALSO, LIKE = "without", "also", "like"
-_REPLACES = (INSTEAD, WITHOUT, ALSO)  # of which a row can have one
+_REPLACES = (INSTEAD, WITHOUT, ALSO)  # a row has at most one of them
 
 
 @dataclass(frozen=True, eq=False)
 class Edit:
-    """One step of a change: an edit of the rows `ids` of a table (none: of the table)."""
+    """An edit of the rows `ids` of a table. Without `ids` it concerns the table itself."""
 
     kind: str
     table: str
@@ -59,13 +59,12 @@ class Edit:
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """The difference between a system and the same system as another product or a proposal has it.
+    """The difference between a system and its variant in another product or a proposal.
 
     `system + change` is the changed system. It is called `system+change`, and `doc` is added to
     its description. Changes compose: `system + one + other`.
 
-    `table("machine.event")` names a table. The calls after it are about its rows, which they name
-    by id::
+    `table("machine.event")` selects a table. The next calls edit its rows, by their ids::
 
         Change("hasty", "It skips a number.").table("counter.up").before(
             "up", Row("skip", when=x == 2, set={x: 4})
@@ -80,14 +79,14 @@ class Change:
 
     The keyword arguments are added to the system:
 
-    * `tables` of events that it doesn't have, and `machines` that only changed rows read or set;
-    * `features`; `settled` says which of them a run can't switch;
+    * `tables` of further events, and `machines` that only changed rows read or set;
+    * `features`; a run can't switch those in `settled`;
     * `properties`, `constants`, `channels`, and `budgets` of events;
     * `bounds` (values of constants, in each set of bounds) and `initials` of fields;
     * `fixed` values of constants that a run can't set in the changed system. A constant that was
       fixed before can be one of `constants`.
-    * Features `in_state` become a part of the state, before all else: see `FeatureInState`.
-    * Fields that are `moved` have another place: see `Moved`.
+    * Features `in_state` become a part of the state, before any other edit: see `FeatureInState`.
+    * `moved` gives fields another place: see `Moved`.
 
     Raises DeclarationError when it is declared, or when it is added to a system, for: an unknown
     table, row or property; two changes of one row; rows that are given before a table is named; an
@@ -111,13 +110,13 @@ class Change:
     in_state: tuple[FeatureInState, ...] = ()
     moved: Moved | None = None
     left_out: tuple[Edit, ...] = field(default=(), repr=False)
-    """The tables and properties that it removes: see `without_tables`."""
+    """The tables and properties that the change removes: see `without_tables`."""
     edits: tuple[Edit, ...] = field(default=(), repr=False)
-    """What it does to rows: see `before`."""
+    """The edits of rows: see `before`."""
     at: str = field(default="", repr=False)
-    """The table that the next call is about: see `table`."""
+    """The table that the next calls edit: see `table`."""
     declared: Place | None = field(default=None, repr=False)
-    """The place of its declaration, which it finds itself."""
+    """The file and line of the declaration, found automatically."""
 
     def __post_init__(self) -> None:
         if self.declared is None:
@@ -144,7 +143,7 @@ class Change:
     # The rows of a table --------------------------------------------------------------------------
 
     def table(self, name: str) -> Change:
-        """The same change. The next calls are about the table `name`, as "machine.event"."""
+        """Selects the table `name` ("machine.event") for the next calls."""
         check_name(f"change {self.name}: a table", name)
         return replace(self, at=name)
 
@@ -184,15 +183,17 @@ class Change:
         """Adds a row that does the same as `row`, and `more`. It stands directly before
         `row`, or before another one.
 
-        Its guard is that of `row`, narrowed by the `when` of `more`. Its updates are those of
-        `row`, and those of `more`, which win; its messages are those of both. `more` has the id
-        and the name. Its `goto`, `reply` and `source` are used where it has them.
+        Its guard is that of `row`, narrowed by the `when` of `more`. It has the updates of both
+        (`more` takes precedence), and the messages of both. `more` gives the id and the name, and
+        its `goto`, `reply` and `source` replace those of `row`.
         """
         check_kind(f"change {self.name}, like", more, Row)
         return self._edited(LIKE, (row,), (more,), next_to=before or row)
 
     def only_when(self, condition: Operand) -> Change:
-        """Narrows the table's own `when`: its event happens only where this holds as well."""
+        """Narrows the table's own `when`: the event can happen only where `condition` holds as
+        well.
+        """
         when = lift(condition)
         if when.same_as(TRUE):
             raise DeclarationError(f"change {self.name}, only_when: True changes nothing")
@@ -232,7 +233,7 @@ class Change:
         return self._without("tables", names)
 
     def without_properties(self, *names: str) -> Change:
-        """Removes properties, which needn't hold in the changed system."""
+        """Removes properties. The changed system needn't satisfy them."""
         return self._without("properties", names)
 
     def _without(self, kind: str, names: tuple[str, ...]) -> Change:
@@ -325,7 +326,7 @@ class _Changed:
             )
 
     def _logs(self, tables: tuple[Table, ...]) -> Iterator[Log | LastRecord]:
-        """The logs of the machines that are left."""
+        """The logs of the machines that the changed system keeps."""
         there = {m.name for table in tables for m in (table.machine, *table.others)}
         for log in self.base.logs:
             placed = log if self.change.moved is None else log.changed(self.change.moved.expression)
@@ -362,7 +363,7 @@ class _Changed:
         return table if moved is None else moved.table(table, self.machines)
 
     def _edited(self, table: Table, edit: Edit) -> Table:
-        """The table after one step."""
+        """The table after one edit."""
         ids = tuple(dict.fromkeys(row.id for row in table.rows))
         for name in (*edit.ids, *((edit.next_to,) if edit.next_to else ())):
             gone = self.changes.get(f"{table.name}/{name}")
@@ -402,13 +403,15 @@ class _Changed:
         )
 
     def _with_sent(self, edit: Edit) -> Edit:
-        """The edit with messages as the system has them: a feature in the state changes some."""
+        """The edit with the system's own messages: a feature in the state gives some of them a
+        field.
+        """
         known = {channel.message.name: channel.message for channel in self.base.channels}
         sent = (replace(one, message=known.get(one.message.name, one.message)) for one in edit.send)
         return replace(edit, send=tuple(sent))
 
     def _read(self, edit: Edit) -> Iterator[Machine]:
-        """The machines whose fields a step reads or sets."""
+        """The machines whose fields an edit reads or sets."""
         more = Row("more", set=edit.updates, send=edit.send)
         for name in named((*edit.rows, more), edit.when):
             if name in self.machines:
@@ -422,7 +425,9 @@ class _Changed:
     # The rest -------------------------------------------------------------------------------------
 
     def _properties(self) -> tuple[tuple[Property, ...], ...]:
-        """The properties, the lemmas and those of progress that are kept, with the added ones."""
+        """The properties, lemmas and progress properties that the change keeps, with the added
+        ones.
+        """
         base = self.base
         lists = [[*base.properties], [*base.lemmas], [*base.progress]]
         for edit in self._left_out("properties"):
@@ -434,14 +439,15 @@ class _Changed:
         for item in self.change.properties:
             lists[2 if item.is_progress else 0].append(item)
         moved = self.change.moved
-        if moved is not None:  # proofs are about the fields that it had
+        if moved is not None:  # lemmas use the fields before the move
             lists = [[moved.property(item) for item in items] for items in (lists[0], [], lists[2])]
         properties, lemmas, progress = (tuple(items) for items in lists)
         return properties, lemmas, progress
 
     def _budgets(self, tables: Sequence[Table]) -> Budgets:
-        """The system's budgets, without events that no table takes any more, and those that have
-        another budget."""
+        """The system's budgets, without events that have no table any more, and without events that
+        the change budgets.
+        """
         taken = {table.on for table in tables}
         taken -= {event for events in self.change.budgets for event in events_of(events)}
         left: dict[Event | tuple[Event, ...], Operand] = {}
@@ -483,14 +489,14 @@ class _Changed:
         return (edit for edit in self.change.left_out if edit.kind == kind)
 
     def _check(self, name: str, known: Iterable[str], said: str) -> None:
-        """Raises DeclarationError, with the name that was probably meant, for an unknown name."""
+        """Raises DeclarationError for an unknown name. The message suggests a similar name."""
         known = tuple(known)
         if name not in known:
             raise DeclarationError(f"{self.where}: {said} ({one_of(name, known)})")
 
 
 def _edited_rows(rows: tuple[Row, ...], edit: Edit) -> Iterator[Row]:
-    """The rows of a table after one step. Rows of one id stand for one row."""
+    """The rows of a table after one edit. Rows with one id are edited together."""
     if edit.kind == LIKE:
         alike = tuple(_like(row, edit.rows[0]) for row in rows if row.id in edit.ids)
         edit = replace(edit, kind=BEFORE, ids=(edit.next_to,), rows=alike)
@@ -534,14 +540,14 @@ def _like(row: Row, more: Row) -> Row:
 
 
 def _both(one: Expression, other: Expression) -> Expression:
-    """The conjunction, where neither of the two is plainly true."""
+    """The conjunction; if one of the two is the constant true, the other one alone."""
     if one.same_as(TRUE):
         return other
     return one if other.same_as(TRUE) else one & other
 
 
 def _is_same(row: Row, other: Row) -> bool:
-    """Whether two rows say the same, whatever they are called."""
+    """Whether two rows have the same content. Their ids and names don't count."""
     updates, others = ({t: lift(value) for t, value in r.set.items()} for r in (row, other))
     return (
         row.guard.same_as(other.guard)

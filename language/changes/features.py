@@ -21,16 +21,16 @@ from ..types import Bool
 class FeatureInState:
     """A feature of the release that may hold in one step of a run, and not in the next.
 
-    * `holds` says where it holds: the condition of a table, by its name, or of all tables of a
-      machine, by the machine's name.
-    * `carried` are messages that say whether it held when they were sent. Each gets a field with
-      the name of the feature. Its condition is about the machine that sends it, after the step;
-      with True it is that of the step itself. The tables of these messages ask this field, unless
-      `holds` has them.
+    * `holds` gives the condition under which it holds: for a table, by its name, or for all tables
+      of a machine, by the machine's name.
+    * `carried` are messages that record whether the feature held when they were sent. Each gets a
+      Bool field with the name of the feature. The condition reads the sending machine after the
+      step; True stands for the condition of the step itself. The tables of these messages read this
+      field, unless `holds` names them.
     * Elsewhere the feature holds throughout.
 
-    Where two rows of a table share an id, one with the feature and one without it, both are there
-    in one run: the id of the second one gets the ending `-without`.
+    If two rows of a table share an id, one with the feature and one without it, a run has both. The
+    id of the second one gets the ending `-without`.
 
     Raises DeclarationError for anything else, and, when the change is added to a system, for a
     table or machine that the system doesn't have.
@@ -52,8 +52,8 @@ class FeatureInState:
 
     def applied(self, system: System, machines: Iterable[Machine]) -> System:
         """The system in which the feature is a part of the state; conditions may read further
-        `machines`. It has no lemmas and rankings, and declares nothing unreached: those are about
-        a feature that doesn't change.
+        `machines`. Lemmas, rankings and declarations of unreached rows are dropped: they assume a
+        feature that doesn't change.
 
         Raises DeclarationError for an unknown table or machine.
         """
@@ -87,7 +87,7 @@ class FeatureInState:
 
 
 class _InState:
-    """The parts of a system whose feature is a part of the state."""
+    """Rewrites the parts of a system for a feature that is a part of the state."""
 
     def __init__(self, change: FeatureInState, machines: Iterable[Machine]) -> None:
         self.change = change
@@ -109,7 +109,7 @@ class _InState:
         return replace(message, answers=answers, parameters=parameters)
 
     def event(self, event: Event) -> Event:
-        """The event; if it is a message or its loss, the one with a field for the feature."""
+        """The event. A message in `carried`, or its loss, has a field for the feature."""
         if isinstance(event, Message):
             return self.message(event)
         if isinstance(event, Loss) and event.message is not None:
@@ -120,7 +120,7 @@ class _InState:
     # Expressions, tables and properties ---------------------------------------------------------
 
     def seen(self, expression: Expression, holds: Expression) -> Expression:
-        """The expression where the feature holds under a condition."""
+        """The expression, with the condition in the place of the feature."""
 
         def change(node: Expression) -> Expression | None:
             if node is self.feature:
@@ -138,7 +138,7 @@ class _InState:
         return expression if changed is expression else folded(changed)
 
     def property(self, item: Property) -> Property:
-        """The property. Outside of the machines the feature is that of the release."""
+        """The property. Outside of the machines the release decides the feature."""
         return item.changed(lambda part: self.seen(part, TRUE))
 
     def condition(self, table: Table, on: Event) -> Expression:
@@ -152,7 +152,7 @@ class _InState:
         return TRUE
 
     def table(self, table: Table) -> Table:
-        """The table with the rows of both."""
+        """The table with the rows for both truths of the feature."""
         on = self.event(table.on)
         holds = self.condition(table, on)
         rows = tuple(self.row(row, holds) for row in table.rows)
@@ -169,7 +169,7 @@ class _InState:
         )
 
     def named(self, row: Row, was: Row, rows: Iterable[Row]) -> Row:
-        """The row under an id of its own."""
+        """The row; a row without the feature whose id isn't unique gets the ending."""
         alike = [r for r in rows if r.id == row.id and not exclude(r.during, row.during)]
         there = rewrite(was.during, lambda node: TRUE if node is self.feature else None)
         if len(alike) < 2 or not folded(there).same_as(lift(False)):

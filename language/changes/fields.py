@@ -28,12 +28,12 @@ from ..types import Record, make
 class Moved:
     """The places of fields and machines in the changed system.
 
-    * `fields` gives the expression that is read and set in the place of a field. One that is read
-      in the place of a parameter can be given in the same way.
-    * `machines` says which machine has the tables of another one. One that is None is left out,
+    * `fields` maps a field to the expression that is read and set in its place, or a parameter to
+      the expression that is read in its place.
+    * `machines` maps a machine to the one that takes over its tables. None leaves the machine out,
       with the updates of its fields.
-    * `records` says which record is made in the place of another one. It has the same fields
-      and more: `filled` gives the values of those, by table, and for all other tables under "".
+    * `records` maps a record to the one that replaces it. The new record has further fields:
+      `filled` gives their values, by table, and for all other tables under "".
 
     It applies to the tables, properties and terminal states of the system, and to the tables and
     properties that the change adds. The rows of a change are written with the new fields.
@@ -51,10 +51,10 @@ class Moved:
     )
 
     reduced: Reduced | None = field(default=None, repr=False)
-    """The reductions of the system, but for those of fields that are moved."""
+    """The reductions of the system, except those of moved fields."""
 
     def of(self, system: System) -> Moved:
-        """The same for a system. Its reductions are applied before fields are moved."""
+        """The places for one system: its reductions are applied before fields are moved."""
         if system.reduced is None:
             return self
         moved = {f.data for f in self.fields if f.op == "field"}
@@ -87,7 +87,7 @@ class Moved:
                 )
 
     def expression(self, value: Expression, table: str = "") -> Expression:
-        """The expression with the new places, as the table of that name has it."""
+        """The expression with the new places. `table` is the name of its table."""
         if self.reduced is not None:
             value = self.reduced.expression(value)
         return rewrite(value, lambda node: self._place(node, table))
@@ -121,7 +121,7 @@ class Moved:
     def table(self, table: Table, machines: Mapping[str, Machine]) -> Table:
         """The table with the new places. Its rows may read the given `machines`, by their names.
 
-        Raises DeclarationError as a table does, where that doesn't fit.
+        Raises DeclarationError, as a table does, if the new places don't fit.
         """
         if self.reduced is not None:
             table = self.reduced.table(table)

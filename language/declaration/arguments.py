@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from .errors import DeclarationError
 
-ALIKE = 0.75  # how near a misspelt name is to the right one, of 1
-FEW = 8  # names that are listed though one of them was meant
-LEAST = 4  # letters of a part of a name that tell which one is meant
+ALIKE = 0.75  # least similarity of a misspelt name to the right one, 0..1
+FEW = 8  # most names that are listed after a suggestion
+LEAST = 4  # least length of a shortened name
 _KINDS: dict[type, str] = {
     int: "whole number", bool: "True or False", str: "text", type(None): "None",
 }  # fmt: skip
@@ -22,8 +22,9 @@ def check_name(what: str, name: object) -> None:
 
 
 def items(where: str, given: Any, kind: type | tuple[type, ...], what: str) -> tuple[Any, ...]:
-    """The collection as a tuple; it may be given as a list. Raises DeclarationError, with the
-    remedy, for anything else, and for elements of another kind."""
+    """The tuple or list as a tuple. Raises DeclarationError, with the remedy, for anything else,
+    and for elements of another kind.
+    """
     if isinstance(given, kind):
         raise DeclarationError(f"{where} is one {what} alone: put a comma behind it, as in (x,)")
     if isinstance(given, str):
@@ -43,7 +44,7 @@ def items(where: str, given: Any, kind: type | tuple[type, ...], what: str) -> t
 
 
 def check_kind(where: str, thing: object, *kinds: type) -> None:
-    """Raises DeclarationError if the thing has none of these kinds; a truth is not a number."""
+    """Raises DeclarationError if the thing has none of these kinds. A truth is not a number."""
     if not isinstance(thing, kinds) or (isinstance(thing, bool) and int in kinds):
         named = " or ".join(_KINDS.get(kind, kind.__name__) for kind in kinds)
         raise DeclarationError(f"{where}: {shown(thing)} is not {article(named)}")
@@ -61,14 +62,15 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 
 def question(alike: str | None) -> str:
-    """`did you mean X? ` for a name that was probably meant; empty if there is none."""
+    """`did you mean X? ` for a similar name; empty if there is none."""
     return "" if alike is None else f"did you mean {alike}? "
 
 
 def one_of(name: str, known: Collection[str], listed: Collection[str] | None = None) -> str:
-    """The remedy for an unknown name: `did you mean X?` for the known name that was probably meant,
-    and `choose one of X, Y` with the known names (or `listed`). The list is left out if it is long
-    and a name was found."""
+    """The remedy for an unknown name: `did you mean X?` for a similar known name, and `choose one
+    of X, Y` with the known names (or `listed`). A long list is left out if a similar name was
+    found.
+    """
     probable = meant(name, known)
     there = known if listed is None else listed
     if probable and len(there) > FEW:
@@ -77,15 +79,16 @@ def one_of(name: str, known: Collection[str], listed: Collection[str] | None = N
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most similar to `name`, or None. Numbers tell things apart: a name
-    with other digits is similar only if it is the only one that `name` is a part of."""
-    from difflib import get_close_matches  # which is loaded where a name is wrong
+    """The known name that is most similar to `name`, or None. Digits distinguish names: one with
+    other digits is similar only if it alone contains `name`.
+    """
+    from difflib import get_close_matches  # slow to import, and needed only for a wrong name
 
     by_case = {each.casefold(): each for each in known}
     written = name.casefold()
     near = [each for each in by_case if _digits(each) == _digits(written)]
     alike = get_close_matches(written, near, 1, ALIKE)
-    if not alike and len(written) >= LEAST:  # it may be cut short
+    if not alike and len(written) >= LEAST:  # `name` may be shortened
         longer = [each for each in by_case if written in each]
         longer = longer if len(longer) == 1 else [each for each in longer if each in near]
         alike = sorted(longer, key=lambda each: (not each.startswith(written), len(each)))[:1]
@@ -93,7 +96,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def _digits(name: str) -> list[str]:
-    """The digits of a name, in no order: two that have changed places are a usual mistake."""
+    """The digits of a name, sorted: two swapped digits are a usual mistake."""
     return sorted(filter(str.isdecimal, name))
 
 

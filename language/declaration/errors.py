@@ -41,13 +41,13 @@ def declared_at(place: Place | None, where: str = "") -> Generator[None]:
     try:
         yield
     except UnsettledError:
-        raise  # a constant that is left open, which the caller knows
+        raise  # the caller handles a constant that is left open
     except DeclarationError as error:
         raise error.within(where, place) from None
 
 
 class UnsettledError(DeclarationError):
-    """A number is needed where a constant has none: it was left open, or isn't given."""
+    """A constant without a value, where a number is needed: it was left open, or isn't given."""
 
     def __init__(self, constant: str) -> None:
         super().__init__(f"constant {constant} has no value here")

@@ -1,7 +1,7 @@
-"""A reader's file as it is run: in a process of its own, and the declaration comes back.
+"""Runs a user's file in a process of its own, which returns the declaration.
 
 The file may do anything that Python can: end the process, take all memory, print. The process that
-tells a verdict runs none of it. It reads one line, the answer, and without one there is no system.
+prints a verdict runs none of it. It reads one answer, and without an answer there is no system.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ _DEEP = 20_000  # pickling takes three levels for each level of a tree
 
 def answer(path: str, attribute: str, memory: int, result: int, parent: int) -> None:
     """Runs the file and writes the pickled System, or the DeclarationError, to the descriptor
-    `result`. At most `memory` bytes are taken; ends with who holds the other end of `parent`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits decides
+    `result`. The process takes at most `memory` bytes, and ends when the other end of the pipe
+    `parent` is closed.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the waiting process handles it
     Thread(target=_end_with, args=(parent,), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     told = answered(path, attribute)
@@ -37,11 +39,11 @@ def answer(path: str, attribute: str, memory: int, result: int, parent: int) -> 
         pipe.write(told)
     with suppress(OSError, ValueError):
         sys.stdout.flush()
-    os._exit(0)  # neither its threads nor what it left to do at exit is waited for
+    os._exit(0)  # wait for no thread and no exit handler
 
 
 def answered(path: str, attribute: str) -> bytes:
-    """Runs the file in this process; the pickled System, or the DeclarationError."""
+    """Runs the file in this process and returns the pickled System or DeclarationError."""
     sys.argv = [path]
     Beside(Path(path).resolve().parent).install()
     try:
@@ -53,9 +55,9 @@ def answered(path: str, attribute: str) -> bytes:
 
 
 def declared(path: str, attribute: str = "") -> System:
-    """The system of a file, run in this process: for files that one has written oneself.
+    """The system of a file, run in this process: only for trusted files.
 
-    Raises DeclarationError, naming the file and the line, where it isn't one.
+    Raises DeclarationError, with the file and the line, if the file declares no system.
     """
     return _system(_run(path), path, attribute)
 
@@ -124,7 +126,7 @@ def _pickled(system: System, path: str) -> bytes:
 
 
 class _Plain(pickle.Pickler):
-    """Refuses what the process that reads it couldn't make: the file's own classes."""
+    """Refuses objects of the file's own classes: the reading process doesn't have these."""
 
     def reducer_override(self, made: Any, /) -> Any:
         if isinstance(made, type) and not made.__module__.startswith(("epochfence.", "builtins")):
@@ -133,7 +135,7 @@ class _Plain(pickle.Pickler):
 
 
 def _place(error: BaseException, path: str) -> str:
-    """The statement of the file that the error came from, and the line of a helper below it."""
+    """The statement of the file that raised the error, and the line of the called helper."""
     line: int | None = None
     helper = unreadable = ""
     package = str(Path(__file__).parents[1])

@@ -11,20 +11,21 @@ shown."""
 
 
 class Rendered:
-    """Shown by Jupyter and by whatever else asks as IPython does: as HTML, and as a few lines of
-    text, where the packages that draw are installed."""
+    """A base class with IPython's display methods: Jupyter shows a declaration as HTML, or as a few
+    lines of text. The packages that draw must be installed.
+    """
 
     def __init_subclass__(cls) -> None:
-        # IPython takes a class's own __repr__, as a dataclass has one, before what it inherits.
+        # IPython prefers a class's own __repr__, such as a dataclass's, to an inherited method.
         cls._repr_pretty_ = Rendered._repr_pretty_
 
     def _repr_html_(self) -> str | None:
-        """The markup, whatever a declaration has for names; none where a package is missing."""
+        """The HTML with all names escaped; None if a package is missing."""
         renderer = _renderer()
         return None if renderer is None else renderer.html(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """The text: the whole declaration would be some megabytes."""
+        """Prints a short text: the repr of a whole declaration has some megabytes."""
         renderer = None if cycle else _renderer()
         printer.text(object.__repr__(self) if renderer is None else renderer.text(self))
 

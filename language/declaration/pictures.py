@@ -1,4 +1,4 @@
-"""Which parts of a state pictures show as logs: the entries of a partition, the transaction log."""
+"""The parts of a state that pictures show as logs, such as the entries of a partition."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .errors import DeclarationError
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """A sequence in the state that pictures show as a log, an entry beside the other.
+    """A sequence in the state that pictures show as a log, entry beside entry.
 
-    * `entry` is an element of the sequence, as `element("e", log.at(p))`; all else may read it.
-      `each` is the variable of the machine's instances, such as `p`. Each has a log of its own.
+    * `entry` is an element of the sequence, as `element("e", log.at(p))`; the other expressions may
+      read it. `each` is the variable of the machine's instances, such as `p`. Each has its own log.
     * `kind` is an enum's value. Members that have COMMIT or ABORT in their names are markers.
-    * `offset` is the entry's offset. `producer`, `epoch` and `record` are written in it; `called`
-      says what the last one is.
+    * `offset` is the entry's offset. Pictures write `producer`, `epoch` and `record` in it;
+      `called` is the word for `record`.
     * `high_watermark` and `last_stable_offset` are offsets, drawn as lines.
-    * `is_open` holds of an entry of an open transaction, `is_visible` of one that a read_committed
-      consumer gets. Only entries below the last stable offset are asked.
+    * `is_open` is true for an entry of an open transaction, `is_visible` for an entry that a
+      read_committed consumer gets. `is_visible` is used only below the last stable offset.
 
     Raises DeclarationError for an entry that is no element, and for `each` that is no variable.
     """
@@ -78,8 +78,8 @@ _PARTS = (
 class LastRecord:
     """The last record of a compacted log, such as that of the transaction log for an id.
 
-    It is there where `when` holds. `fields` are its values, by their names. Pictures of a run show
-    a new record whenever they change.
+    It exists where `when` holds. `fields` are its values, by their names. Pictures of a run show a
+    new record whenever a value changes.
     """
 
     title: str

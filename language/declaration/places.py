@@ -1,4 +1,4 @@
-"""Where a declaration is written: for messages of other programs, which open the line."""
+"""The file and line of a declaration: editors and other programs open it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 _SHIPPED = str(Path(__file__).parents[2] / "spec") + os.sep
 _LANGUAGE = __name__.removesuffix("declaration.places")
-_GENERATED = "<"  # what a program makes by itself has a name like this, not a file's
+_GENERATED = "<"  # generated code has a name such as <string> in the place of a file
 
 
 class Place(NamedTuple):
-    """A line of a file, the first one being 1."""
+    """A line of a file, counted from 1."""
 
     file: str
     line: int
@@ -24,12 +24,12 @@ class Place(NamedTuple):
 
     @property
     def is_shipped(self) -> bool:
-        """Whether it is in a shipped system, which isn't the user's to mend."""
+        """Whether it is in a shipped system, which the user doesn't edit."""
         return self.file.startswith(_SHIPPED)
 
 
 def here() -> Place | None:
-    """The line of the declaration that is being made: the nearest one outside of the language."""
+    """The line of the current declaration: the innermost caller outside of the language."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         file = frame.f_code.co_filename

@@ -1,9 +1,10 @@
-"""Silent decisions of Python, found in a reader's file before it runs.
+"""Finds comparisons and dictionaries in a user's file that Python would silently misread.
 
-`x in {a, b}` and `x is None` never ask an expression, and a dictionary that names a target twice
-keeps the last. So a file's own tree is rewritten as it is loaded: these go through functions that
-look at the values. What decides an `if` of the file's own is left as it is: there, `x is None` asks
-whether a helper was given an argument. Modules that lie beside the file are treated alike.
+Python decides `x in {a, b}` and `x is None` without calling an expression's operators, and a
+dictionary that names a target twice keeps the last value. So the syntax tree of the file is
+rewritten: these go through functions that look at the values. The condition of an `if` statement
+isn't rewritten: there, `x is None` asks whether a helper has got an argument. Modules in the folder
+of the file are rewritten in the same way.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _SIGNS: dict[type[ast.cmpop], str] = {
 
 
 def compare(sign: str, left: Any, right: Any) -> bool:
-    """The value that Python computes. Raises DeclarationError where an expression is asked."""
+    """The truth that Python computes. Raises DeclarationError if an expression is compared."""
     asked = isinstance(left, Expression) or (
         isinstance(right, Expression) and sign in ("is", "is not")
     )
@@ -54,7 +55,8 @@ def compare(sign: str, left: Any, right: Any) -> bool:
 
 def display(*parts: tuple[Any, Any] | Mapping[Any, Any]) -> dict[Any, Any]:
     """The dictionary of these pairs and, for `**`, mappings. Raises DeclarationError for a key that
-    stands there twice."""
+    occurs twice.
+    """
     whole: dict[Any, Any] = {}
     named: set[Any] = set()
     for part in parts:
@@ -116,15 +118,18 @@ class _Rewriting(ast.NodeTransformer):
 
 
 def compiled(source: bytes, path: str) -> CodeType:
-    """The code of a file, with such comparisons and dictionaries through `NAMES`, which must be in
-    scope. Raises SyntaxError."""
+    """The code of a file. Such comparisons and dictionaries call the functions in `NAMES`, which
+    must be in scope. Raises SyntaxError.
+    """
     tree = ast.parse(source, filename=path)
     _Rewriting().generic_visit(tree)
     return compile(tree, path, "exec", dont_inherit=True)
 
 
 class _Helper(SourceFileLoader):
-    """A module beside a user's file. Python's compiled file of it is left alone."""
+    """A module in the folder of a user's file. Python's cached bytecode of it is neither read nor
+    written.
+    """
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
@@ -153,7 +158,7 @@ class Beside:
         return None
 
     def install(self) -> None:
-        """Has imports of this process look there first, but for Python's own modules."""
+        """Imports of this process look in the folder first, except for Python's own modules."""
         sys.path.insert(0, str(self.folder))
         if self not in sys.meta_path:
             sys.meta_path.insert(sys.meta_path.index(PathFinder), self)

@@ -1,7 +1,7 @@
 """The type of an expression, or the reason why it has none.
 
-`None` stands for the type of the bare value none, and for the elements of an empty set: it fits
-every optional and every set.
+`None` is the type of the value none, and of the elements of an empty set. It fits every optional
+and every set.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TRUTH = Bool()
 def type_of(expression: Expression) -> Type | None:  # noqa: C901 (a case for each operator)
     """The type of the expression's value.
 
-    Raises DeclarationError that shows the part at fault.
+    Raises DeclarationError, with the part at fault, if there is none.
     """
     op, args, data = expression.op, expression.args, expression.data
     match op:
@@ -106,7 +106,7 @@ _SIGN = {
 
 
 def fits(source: Type | None, target: Type) -> bool:
-    """Whether a value of type `source` can be put where `target` is expected."""
+    """Whether a value of type `source` fits where `target` is expected."""
     match target:
         case Optional():
             if source is None:
@@ -133,10 +133,10 @@ def fits(source: Type | None, target: Type) -> bool:
 
 
 def check_constant(value: Expression, target: Type, where: Expression | str) -> None:
-    """Raises DeclarationError where a plain number lies outside a range that is plain as well.
+    """Raises DeclarationError for a literal number outside a range of literal bounds.
 
-    A branch that its condition or the negation looks at, as in `minimum`, may be meant to be out of
-    reach.
+    A branch of an `if` that its condition compares, as in `minimum`, is exempt: the condition may
+    keep it out of the range.
     """
     if value.op not in _MAY_HOLD_NUMBERS:
         return
@@ -176,8 +176,9 @@ def _shown(where: Expression | str) -> str:
 
 
 def _check_instance(number: int, key: Key, where: Expression | str) -> None:
-    """Raises DeclarationError for an instance that a key doesn't have, however large its constants
-    are."""
+    """Raises DeclarationError for an instance that a key doesn't have even at its largest
+    constants.
+    """
     size = lift(key.size)
     if any(node.op not in ("const", "constant", "add", "mul") for node in children_first(size)):
         return
@@ -206,8 +207,9 @@ def _constant(value: object) -> Type | None:
 
 @lru_cache(maxsize=1 << 16)
 def suits(value: Expression, target: Type) -> bool:
-    """Whether a value can be put where `target` is expected, without a plain number that is out of
-    range. Raises DeclarationError for a value that has no type."""
+    """Whether a value fits the type `target`, and each literal number in it fits its range. Raises
+    DeclarationError for a value without a type.
+    """
     if not fits(type_of(value), target):
         return False
     try:
@@ -219,7 +221,7 @@ def suits(value: Expression, target: Type) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def check_during(condition: Expression) -> None:
-    """Raises DeclarationError where a condition is of more than features."""
+    """Raises DeclarationError if a condition reads anything but features."""
     if any(n.op not in ("feature", "const", "not", "and", "or") for n in children_first(condition)):
         raise DeclarationError(f"`{condition}` is not made of features alone")
     _need(condition, TRUTH, "the condition")
@@ -283,8 +285,9 @@ def _sequence(expression: Expression) -> Sequence:
 
 
 def _check_factors(expression: Expression) -> None:
-    """Raises DeclarationError for a product of two numbers that both may change, and for a division
-    by one that may, or that is below 1."""
+    """Raises DeclarationError for a product of two numbers that both may change, and for a divisor
+    that may change or is below 1.
+    """
     op, args = expression.op, expression.args
     if op == "mul" and not any(map(is_settled, args)):
         raise DeclarationError(
@@ -436,7 +439,7 @@ def _membership(expression: Expression) -> Type:
     if not isinstance(kind, (Set, Sequence, Bag)):
         raise DeclarationError(f"`{collection}` is {_name(kind)}: nothing can be in it")
     if isinstance(kind.of, Int) and isinstance(type_of(value), Key):
-        return TRUTH  # keys by their numbers
+        return TRUTH  # an instance is in a set of numbers by its own number
     if not _is_nothing(kind.of):
         _need(value, kind.of, "the member sought")
     return TRUTH

@@ -42,7 +42,7 @@ class Variable:
 
 @dataclass(frozen=True, eq=False)
 class ActionRow(Interned):
-    """A row of an action: `rooms` says for each message that it sends whether there is room."""
+    """A row of an action. `rooms` has a condition for each sent message: its channel has room."""
 
     id: str
     guard: Expression
@@ -52,16 +52,16 @@ class ActionRow(Interned):
 
     @cached_property
     def room(self) -> Expression:
-        """Whether the channels have room for all that it sends."""
+        """Whether the channels have room for all messages of the row."""
         return all_true(*(room for _, room in self.rooms))
 
 
 @dataclass(frozen=True, eq=False)
 class Action(Interned):
     """A table on an event, instantiated. It has a step for every value of `bounds` (and every
-    distinct element of the bag that `choice` ranges over) for which `when` holds: the first row
-    whose guard holds, if the channels have capacity for what it sends. On an ordered channel
-    `taken` is the first message, without a choice.
+    distinct element of the bag that `choice` ranges over) for which `when` holds. The step takes
+    the first row whose guard holds, if the channels have capacity for its messages. On an ordered
+    channel `taken` is the first message, without a choice.
 
     `this` is the variable in `bounds` for the table's own instance. For an action on a message in
     flight, `message` is that message; the step takes it from the network, unless it `adds` another.
@@ -79,16 +79,16 @@ class Action(Interned):
 
     @property
     def choice(self) -> Expression | None:
-        """`taken` where it ranges over a bag's elements."""
+        """`taken`, if it ranges over the elements of a bag; else None."""
         return None if self.taken is None or self.taken.op != "element" else self.taken
 
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """A system under check. Constants that are left `open` have no value: whatever is found out
-    holds for all that they may have, from their lowest on. `properties` are those of states and
-    steps, `progress` those of whole runs that are to be looked at, `rankings` why these hold, where
-    they are to be proved."""
+    """A system under check. Constants that are left `open` have no value: a result holds for each
+    of their values from the lowest on. `properties` are those of states and steps, `progress` are
+    those of whole runs, and `rankings` are for their proofs.
+    """
 
     system: System
     protocol: str
@@ -110,7 +110,7 @@ class Instance:
 
     @property
     def chosen(self) -> dict[str, int]:
-        """The constants that a user may choose, with their values; not those that are open."""
+        """The constants that a user may set, with their values, without open ones."""
         return {
             info.name: self.constants[info.name]
             for info in self.system.constant_infos
@@ -126,7 +126,7 @@ class Instance:
 
     @property
     def may_deadlock(self) -> bool:
-        """Whether a deadlock is possible: whether `terminal` isn't simply true."""
+        """Whether a deadlock is possible: `terminal` isn't the constant true."""
         return not self.terminal.same_as(lift(True))
 
     def initial_states(self) -> Iterable[tuple[Value, ...]]:
@@ -140,5 +140,5 @@ def ending_anywhere(instance: Instance) -> Instance:
 
 
 def ends_anywhere(instance: Instance) -> bool:
-    """Whether the declaration itself says that a run may end in any state, as `terminal=True`."""
+    """Whether the declaration allows a run to end in any state, by `terminal=True`."""
     return truth(instance.system.end, instance.constants, instance.features) is True

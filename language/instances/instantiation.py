@@ -1,5 +1,6 @@
-"""A declared system made an instance: protocol, constants and features are settled, and the network
-and the budgets become ordinary variables."""
+"""Makes an instance of a declared system: protocol, constants and features are settled, and the
+network and the budgets become ordinary variables.
+"""
 
 from __future__ import annotations
 
@@ -63,10 +64,10 @@ def instantiate(
     progress: bool = False,
     rankings: bool = False,
 ) -> Instance:
-    """The system with `protocol`, its constants as the bounds of that name have them where
-    `constants` doesn't set them, single features switched, and the named properties or lemmas alone
-    (none: all properties); with `progress` those of progress as well, with `rankings` why these
-    hold. Constants in `leave_open` get no value.
+    """The instance of a system with `protocol`. `constants` override the values under `bounds`, and
+    constants in `leave_open` get no value. `switch_on` and `switch_off` change single features.
+    `properties` selects properties or lemmas (none: all properties). `progress` adds the progress
+    properties, and `rankings` their rankings.
 
     Raises DeclarationError for an unknown protocol, constant, feature or property, bounds of
     another name, a constant outside its range, and settings that the system refuses.
@@ -104,7 +105,7 @@ def _check_refusals(
 
 
 def with_constants(instance: Instance, values: Mapping[str, int]) -> Instance:
-    """The instance with these values of constants, which may be beyond the range of a run."""
+    """The instance with these values of constants. A value may be beyond the range of a run."""
     constants = {**instance.constants, **values}
     names = [item.name for item in (*instance.properties, *instance.progress)]
     opened = tuple(info for info in instance.open if info.name not in values)
@@ -190,12 +191,12 @@ class _Builder:
         )
 
     def settled(self, item: Property) -> Property:
-        """A property over the parts that the instance has."""
+        """The property with the instance's features, constants and network."""
         with declared_at(item.declared, f"property {item.name}"):
             return item.changed(self.fold)
 
     def fold(self, expression: Expression) -> Expression:
-        """The values of features, constants and messages in flight."""
+        """The expression with values of features and constants, and variables of channels."""
 
         def settle(node: Expression) -> Expression | None:
             if node.op == "feature":
@@ -210,7 +211,7 @@ class _Builder:
                 equal = Expression("eq", tuple(map(self.fold, node.args)))
                 try:
                     type_of(equal)
-                except DeclarationError:  # a value that the other side, by its type, never has
+                except DeclarationError:  # the type of the other side excludes the value
                     return lift(False)
                 return equal
             if node.op == "in_flight":
@@ -230,7 +231,7 @@ class _Builder:
         return number
 
     def count(self, key: Key) -> int:
-        """How many instances of a key there are."""
+        """The number of instances of a key."""
         return key.count(self.constants)
 
     def limit(self, bound: Operand) -> int | Expression:
@@ -265,7 +266,7 @@ class _Builder:
             yield Variable(f"{BUDGET}.{name}", Int(0, most), (0,))
 
     def check_size(self) -> None:
-        """Raises DeclarationError for a state that no engine could hold, before one is made."""
+        """Raises DeclarationError if a state would be too large for every engine."""
         total = 0
         kinds = [
             (
@@ -388,7 +389,9 @@ class _Builder:
         )  # fmt: skip
 
     def check_sent(self, sending: Sending) -> None:
-        """Raises DeclarationError for messages to more than a state could have parts for."""
+        """Raises DeclarationError for a row that sends more messages at once than a state has
+        parts.
+        """
         count = prod(how_many(bound.data.type, self.constants) for bound in sending.to_each)
         if count > MOST_PARTS:
             raise DeclarationError(
@@ -458,7 +461,7 @@ class _Builder:
     def of_network(
         self, name: str, message: Message, row: ActionRow, *, adds: bool = False
     ) -> Action:
-        """The faults that may happen to any message in flight of a kind."""
+        """A fault that may happen to each message in flight of a kind."""
         bounds, taken = self.in_flight(message)
         there = _is_there(taken)
         return Action(name, tuple(bounds), taken, there, (row,), message=message, adds=adds)
@@ -467,8 +470,9 @@ class _Builder:
 def _of_message(
     table: Table, bounds: list[Expression], taken: Expression
 ) -> tuple[Expression | None, dict[Expression, Expression]]:
-    """For a table on a message: the bound that is its own instance, and the values of the message's
-    fields."""
+    """For a table on a message: the variable of its own instance, and the values of the message's
+    fields.
+    """
     places: dict[Expression, Expression] = {}
     this: Expression | None = None
     own = instance_field(table.on, table.machine)
@@ -485,8 +489,9 @@ def _of_message(
 def _of_event(
     table: Table,
 ) -> tuple[Expression | None, list[Expression], dict[Expression, Expression]]:
-    """For a table on another event: its own instance, all bounds, and the values of the event's
-    parameters."""
+    """For a table on another event: the variable of its own instance, all variables, and the values
+    of the event's parameters.
+    """
     bounds: list[Expression] = []
     places: dict[Expression, Expression] = {}
     this: Expression | None = None
@@ -502,14 +507,14 @@ def _of_event(
 
 
 def _is_there(taken: Expression | None) -> Expression:
-    """Whether an ordered channel has a message to take; a bag's elements are there."""
+    """Whether there is a message to take: an ordered channel may be empty."""
     if taken is None or taken.op == "element":
         return lift(True)
     return taken.args[0].is_set
 
 
 class _Traffic:
-    """The effect of a row on the network: each channel's bags so far, and whether there is room."""
+    """The effect of a row on the network: the changed channels, and the room for each message."""
 
     def __init__(self, builder: _Builder) -> None:
         self.builder = builder
@@ -517,7 +522,7 @@ class _Traffic:
         self.room: list[tuple[Message, Expression]] = []
 
     def take(self, message: Message, address: Sequence[Expression], content: Expression) -> None:
-        """One message leaves."""
+        """Takes one message from its channel."""
         ordered = self.builder.channels[message].ordered
         self._change(
             message, address, lambda bag: without_first(bag) if ordered else take(bag, content)
@@ -530,7 +535,7 @@ class _Traffic:
         content: Expression,
         when: Expression,
     ) -> None:
-        """One message more, where `when` holds."""
+        """Adds one message to its channel where `when` holds."""
         channel = self.builder.channels[message]
         capacity = self.builder.number(channel.most)
 
@@ -542,7 +547,7 @@ class _Traffic:
         self._change(message, address, grown)
 
     def drop(self, message: Message, known: Mapping[str, Expression]) -> None:
-        """All messages of the addresses that have these parts leave."""
+        """Removes all messages whose addresses have the known parts."""
 
         def emptied(bag: Expression) -> Expression:
             return keep(element("dropped", bag), False)

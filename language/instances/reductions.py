@@ -1,4 +1,4 @@
-"""Reductions: a bounded system leaves out parts of the machines that it is made of.
+"""Reductions: a bounded system leaves out parts of its machines.
 
 Rows state the behaviour of a machine at real ranges. A system lists its reductions in one place::
 
@@ -18,8 +18,8 @@ Rows state the behaviour of a machine at real ranges. A system lists its reducti
     )
 
 Each reduction has a reason. `refined_by` is the test that compares the reduced machine with the
-whole one. A machine that runs alone (`model.machine.Machine`) takes reductions in the same form:
-they leave out the fields that only properties read.
+whole one. A machine that runs alone (`model.machine.Machine`) takes the same reductions: they leave
+out the fields that only properties read.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ class LeftOut(_Reduction):
 
     Its updates, values and sendings are left out, and nothing may read it. A message may be left
     out only where `when` holds, a condition that reads the fields of the message as
-    `Message.name`. Of an enum the members are left out that are beyond its size in the system: a
-    comparison with one is false.
+    `Message.name`. `of` may be an enum: the members beyond its size in the system are left out, and
+    a comparison with one of them is false.
     """
 
     of: Expression | Message | Enum
@@ -119,15 +119,15 @@ class LeftOut(_Reduction):
 
     @property
     def is_always(self) -> bool:
-        """Whether it has no condition."""
+        """Whether the reduction has no condition."""
         return lift(self.when) is TRUE
 
 
 @dataclass(frozen=True, eq=False)
 class NotOffered(_Reduction):
-    """The environment doesn't offer the event to the machine where `when` holds.
+    """The event doesn't happen to the machine while `when` holds.
 
-    A message waits in the network for as long as `when` holds.
+    A message stays in the network while `when` holds.
     """
 
     machine: Machine
@@ -155,7 +155,7 @@ class Never(_Reduction):
 
 @dataclass(frozen=True, eq=False)
 class Instead(_Reduction):
-    """The reduced system has the rows `by` in the place of the row `machine.event/row-id`."""
+    """The rows `by` replace the row `machine.event/row-id` in the reduced system."""
 
     row: str
     by: tuple[Row, ...]
@@ -167,7 +167,7 @@ class Instead(_Reduction):
 
 @dataclass(frozen=True, eq=False)
 class Canonical(_Reduction):
-    """Each value that `of` takes is replaced by `value` where `when` holds of it.
+    """Each value of `of` for which `when` holds is replaced by `value`.
 
     `of` is a field, an element of it under variables (`batches[p][r]`), or a field of a message
     that is sent. `value` and `when` are expressions over `of`. States that differ only in values
@@ -194,11 +194,11 @@ class Canonical(_Reduction):
 
 @dataclass(frozen=True, eq=False)
 class Settled(_Reduction):
-    """Fields of a machine have the values `set` in each state where `when` holds.
+    """Fields of a machine get the values `set` in each state where `when` holds.
 
-    A row after which `when` holds for certain, whatever was before, sets them instead of its own
-    updates of these fields. `when` reads fields of the machine, and the values are those of the
-    state before the row. Of two such reductions that apply to a row, the first one decides.
+    A row that always leads to `when` sets them instead of its own updates of these fields. `when`
+    reads fields of the machine, and the values are those of the state before the row. If two such
+    reductions apply to a row, the first one takes precedence.
     """
 
     set: Mapping[Expression, Operand]
@@ -215,7 +215,7 @@ class Settled(_Reduction):
 
     @property
     def machine(self) -> str:
-        """The name of the machine. Raises DeclarationError for fields of more than one."""
+        """The name of the machine. Raises DeclarationError for fields of more than one machine."""
         read = [*self.set, *(n for n in children_first(lift(self.when)) if n.op == "field")]
         names = {of.data.machine for of in read}
         if len(names) > 1:
@@ -327,7 +327,7 @@ class Reduced:
                     known[key] = value
 
     def _entries(self, one: Reduction) -> Iterator[tuple[dict[Any, Any], Any, Any]]:
-        """A mapping, a key and a value for each thing that the reduction is about."""
+        """The entries of a reduction: each is a mapping of this object, a key and a value."""
         match one:
             case StandsFor() if one.of.op not in ("field", "parameter"):
                 yield self.others, one.of, lift(one.value)
@@ -385,7 +385,7 @@ class Reduced:
         return None
 
     def _is_no_member(self, node: Expression) -> bool:
-        """Whether it is a member that the enum doesn't have in the system."""
+        """Whether the node is a member that the enum lacks in the system."""
         value = node.data
         if not isinstance(value, EnumValue) or value.enum not in self.enums:
             return False
@@ -432,7 +432,7 @@ class Reduced:
     def table(self, table: Table) -> Table:
         """The table in the reduced system.
 
-        Raises DeclarationError if nothing is left of it.
+        Raises DeclarationError if no row of it is left.
         """
         known = self._tables.get(table)
         if known is None:
@@ -468,7 +468,7 @@ class Reduced:
         )  # fmt: skip
 
     def _read_by(self, rows: Iterable[Row]) -> Iterator[Machine]:
-        """The machines that conditions of messages read."""
+        """The machines whose fields the conditions of sent messages read."""
         sendings = (s for row in rows for s in (*row.send, row.reply) if isinstance(s, Sending))
         for sending in sendings:
             if self._unsent(sending.message) is not None:
@@ -477,13 +477,13 @@ class Reduced:
                         yield self.machines[node.data.machine]
 
     def _rows_for(self, table: Table, row: Row) -> tuple[Row, ...]:
-        """The rows that stand for a row of the whole system, before those of `Settled`."""
+        """The rows that replace a row of the whole system, before `Settled` applies."""
         if row in self._done or row.declared in self._put:
             return (row,)
         label = f"{table.name}/{row.id}"
         rows = self.rows.get(label, (row,))
         if self._first.setdefault((label, row.declared), row) is not row:
-            return rows  # a change has rewritten the row, which has these additions
+            return rows  # a change has rewritten the row, which already has the additions
         more = self.also.get(label)
         if more is not None:
             rows = tuple(
@@ -495,7 +495,7 @@ class Reduced:
         return (*self.before.get(label, ()), *rows)
 
     def are_done(self, tables: Iterable[Table]) -> None:
-        """Marks the rows of these tables as reduced: they stay as they are from now on."""
+        """Marks the rows of these tables as reduced: later calls return them unchanged."""
         self._done |= {row for table in tables for row in table.rows}
 
     def _row(self, table: Table, row: Row) -> Row:
@@ -534,7 +534,7 @@ class Reduced:
         )
 
     def _settled(self, table: Table, row: Row) -> Row:
-        """The row with the values of fields that `Settled` decides about."""
+        """The row with the values that `Settled` sets."""
         forms = self.settled.get(table.machine.name)
         if forms is None:
             return row
@@ -577,7 +577,9 @@ class Reduced:
         return next((one for of, one in self.unsent.items() if of.name == message.name), None)
 
     def _where_sent(self, sending: Sending) -> Sending:
-        """The sending with its fields in canonical form, where the message isn't left out."""
+        """The sending with its fields in canonical form. A condition excludes messages that are
+        left out.
+        """
         given = dict(sending.fields)
         reads = {getattr(sending.message, name): value for name, value in sending.fields}
         for name, value in sending.fields:
@@ -594,7 +596,7 @@ class Reduced:
             plain = next((part for part in parts if canonical(part) is value), None)
             if plain is None:
                 given[name] = canonical(value)
-            else:  # the value has the form already
+            else:  # the value already has the canonical form
                 reads[form.of] = plain
         unsent, when = self._unsent(sending.message), sending.when
         if unsent is not None:
@@ -612,7 +614,7 @@ class Reduced:
     # Canonical forms ----------------------------------------------------------------------------
 
     def _value(self, target: Expression, value: Expression) -> Expression:
-        """The value that is set, in the canonical form of its field."""
+        """The new value of a field, in its canonical form."""
         form = self.forms.get(field_set(target))
         if form is None:
             return value
@@ -655,8 +657,8 @@ class Reduced:
     def property(self, item: Property) -> Property:
         """The property in the reduced system.
 
-        Raises DeclarationError if it reads a field for which another value stands, unless the
-        reduction names the property in `read_by`.
+        Raises DeclarationError if it reads a field that is left out, or a field of a `StandsFor`
+        whose `read_by` lacks the property.
         """
         nodes = (*children_first(item.expression), *children_first(item.premise))
         for node in nodes:
@@ -672,7 +674,7 @@ class Reduced:
         return item.changed(self.expression)
 
     def lemma(self, item: Property) -> Property:
-        """The lemma in the reduced system: it may read fields for which other values stand."""
+        """The lemma in the reduced system. It may read fields of every `StandsFor`."""
         return item.changed(self.expression)
 
     def ranking(self, item: Ranking) -> Ranking:
@@ -702,7 +704,7 @@ class Reduced:
         return frozenset(self.fields)
 
     def check(self, tables: Iterable[Table]) -> None:
-        """Raises DeclarationError for a reduction of a row or an event that no table has."""
+        """Raises DeclarationError for a reduction of an unknown row or event."""
         tables = tuple(tables)
         rows = {f"{table.name}/{row.id}" for table in tables for row in table.rows}
         taken = {(table.machine.name, table.on) for table in tables}
@@ -728,14 +730,14 @@ def _negated(condition: Expression) -> Expression:
 
 
 def _chosen(when: Expression, one: Expression, other: Expression) -> Expression:
-    """`one` where the condition holds, without a negation at its head."""
+    """`one` where the condition holds, else `other`; a negated condition swaps the two."""
     if when.op == "not":
         return if_(when.args[0], other, one)
     return if_(when, one, other)
 
 
 def _path(target: Expression) -> list[Expression]:
-    """The steps from a field to a part of it, the outermost first."""
+    """The operators between a field and a part of it, the outermost first."""
     steps: list[Expression] = []
     while target.op != "field":
         steps.insert(0, target)
@@ -762,7 +764,7 @@ def _element(value: Expression, key: Expression) -> Expression:
 
 
 def _parts_known(value: Expression) -> Expression:
-    """The expression with the parts of records that were just made in their place."""
+    """The expression, with each field of a record that is made in it replaced by its value."""
 
     def change(node: Expression) -> Expression | None:
         if node.op != "get":

@@ -1,4 +1,4 @@
-"""Fairness: which events don't stay possible for ever without happening."""
+"""Fairness: an event that stays possible happens in the end."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ class Fairness(Interned):
 
     @property
     def name(self) -> str:
-        """The fairness in print."""
+        """The assumption in reports."""
         rows = f" [{', '.join(self.rows)}]" if self.rows else ""
         return f"{self.kind} fairness of {self.event.name}{rows}"
 
 
 def weak_fairness(*events: Event, rows: tuple[str, ...] = ()) -> tuple[Fairness, ...]:
-    """Each of the events happens at last where it stays possible; with `rows`, by one of these.
+    """Each of the events happens in the end if it stays possible. With `rows`, one of these is
+    taken.
 
     Raises DeclarationError if something is not an event, and for rows of several.
     """
@@ -41,8 +42,8 @@ def weak_fairness(*events: Event, rows: tuple[str, ...] = ()) -> tuple[Fairness,
 
 
 def strong_fairness(*events: Event, rows: tuple[str, ...] = ()) -> tuple[Fairness, ...]:
-    """Each of the events happens at last where it is possible again and again: so a message that
-    is sent again and again arrives. With `rows`, by one of these.
+    """Each of the events happens in the end if it is possible again and again: a message that is
+    sent again and again arrives. With `rows`, one of these is taken.
 
     Raises DeclarationError if something is not an event, and for rows of several.
     """

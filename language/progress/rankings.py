@@ -1,4 +1,4 @@
-"""Rankings: reasons why progress happens, for proofs without bounds."""
+"""Rankings: numbers that fair steps lower, for proofs of progress without bounds."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from ..types import Bool
 
 @dataclass(frozen=True, eq=False)
 class Helpful(Interned):
-    """An event that brings a run on where it is possible and `when` holds. `each` are variables for
-    the instances that it is of, in its order; without them `when` is the same for all."""
+    """An event that lowers a rank where it is possible and `when` holds. `each` are variables for
+    its instances, in its order; without them `when` is the same for all instances.
+    """
 
     event: Event
     when: Expression = TRUE
@@ -28,8 +29,9 @@ class Helpful(Interned):
 
 @dataclass(frozen=True, eq=False)
 class Ranking(Interned):
-    """Why the leads-to called `name` holds: numbers that no step raises as long as its premise
-    holds and its goal doesn't, and what lowers them at last."""
+    """The proof of the leads-to `name`: numbers that no step raises until the goal holds, and the
+    events that lower them.
+    """
 
     name: str
     rank: tuple[Expression, ...]
@@ -37,7 +39,7 @@ class Ranking(Interned):
 
     @property
     def parts(self) -> tuple[Expression, ...]:
-        """Every expression in it."""
+        """Every expression in the ranking."""
         return (*self.rank, *(item.when for item in self.helpful))
 
     def over(self, change: Callable[[Expression], Expression]) -> Ranking:
@@ -50,8 +52,8 @@ class Ranking(Interned):
 
 
 def helps(event: Event, when: Operand = True, *, each: tuple[Expression, ...] = ()) -> Helpful:
-    """A fair event that brings a run on where `when` holds, for each value of the variables `each`
-    of the instances that it is of: its machine's, the address, keys among its parameters.
+    """A fair event that lowers a rank where `when` holds. `each` are variables for its instances:
+    those of its machine, of the address, and of keys among its parameters.
 
     Raises DeclarationError for a wrong event, variable or condition over a state.
     """
@@ -67,11 +69,11 @@ def helps(event: Event, when: Operand = True, *, each: tuple[Expression, ...] = 
 
 
 def ranking(name: str, rank: tuple[Operand, ...], helpful: tuple[Helpful, ...]) -> Ranking:
-    """Why the leads-to `name` holds. `rank` are numbers of which the first counts most (a truth
-    counts 1); the rest of budgets comes before them by itself. As long as the property's
-    premise holds and its goal doesn't, no step may raise the rank, one of the `helpful` events must
-    be possible, and a step of one must lower it or make one possible that is named before. Both may
-    use the variables of the property's `each`.
+    """The proof that the leads-to `name` holds. `rank` are numbers, compared lexicographically
+    (true counts 1); the rest of each budget is put before them automatically. From the property's
+    premise until its goal, no step may raise the rank, and one of the `helpful` events must be
+    possible. A step of a helpful event must lower the rank, or make possible a helpful event before
+    it in the tuple. Both arguments may use the variables of the property's `each`.
 
     Raises DeclarationError if a rank is not a number of a state, or nothing is helpful.
     """
@@ -86,7 +88,7 @@ def ranking(name: str, rank: tuple[Operand, ...], helpful: tuple[Helpful, ...]) 
 
 
 def _of_state(where: str, part: Expression, *, is_number: bool = False) -> Expression:
-    """The part, if it is a condition, or a number, over a whole state."""
+    """The part, as a condition or a number over a whole state."""
     with declared_at(None, where):
         compared = is_number and not isinstance(type_of(part), Bool)
         check_from_outside(part >= 0 if compared else part, free_variables(part))

@@ -1,5 +1,6 @@
-"""Derived operators: each made of core ones. An engine that has no case of its own for an operator
-takes its definition, and knows core operators alone."""
+"""Derived operators, defined by core operators. An engine implements the core operators, and
+replaces others by their definitions.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from .operators import all_of, if_, position, sequence_of, size, some
 
 @lru_cache(maxsize=1 << 16)
 def definition(e: Expression) -> Expression | None:
-    """The expression with its operator made of others; None where the operator is a core one.
+    """The definition of the expression by other operators; None if its operator is a core one.
 
-    Its arguments stand in it as they are, and its value is of the same type.
+    It contains the arguments unchanged, and its value has the same type.
     """
     define = _DEFINITIONS.get(e.op)
     return None if define is None else define(e)
@@ -63,7 +64,7 @@ def _insert_by(e: Expression) -> Expression:
     other = _element(sequence)
     is_larger = _get(value, e.data) < _get(other, e.data)
     behind = if_(is_larger, position(other), size(sequence))
-    place = Expression("min", (other, behind))  # 0 in an empty sequence
+    place = Expression("min", (other, behind))  # 0 for an empty sequence
     return sequence[:place] + sequence_of(value) + sequence[place:]
 
 
@@ -76,7 +77,7 @@ def _is_prefix(e: Expression) -> Expression:
 
 
 def _element(sequence: Expression) -> Expression:
-    """An element with a name that no declared one has: nothing else is meant by it."""
+    """An element with a name that no declaration can have."""
     return Expression("element", (sequence,), " ")
 
 

@@ -1,4 +1,4 @@
-"""Evaluates declared conditions by constants and features alone, whatever the state is."""
+"""Evaluates declared conditions from constants and features, without a state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..types import Constants
 
 
 def truth(e: Expression, constants: Constants, features: Collection[str]) -> bool | None:
-    """The condition's truth where constants and features decide it; none where the state does."""
+    """The condition's truth if constants and features decide it; else None."""
 
     def of(part: Expression) -> bool | None:
         return truth(part, constants, features)

@@ -1,4 +1,4 @@
-"""Which comparison with a constant holds wherever another one does: `x < 2` implies `x < 3`."""
+"""Implications between comparisons with constants: `x < 2` implies `x < 3`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from ..expressions import Expression
 
 
 class _Values(NamedTuple):
-    """The constants that an expression may have: those in `choices` (None: all between `low` and
-    `high`), without `but`."""
+    """The values of an expression that satisfy a comparison: those in `choices` (None: all between
+    `low` and `high`), without `but`.
+    """
 
     choices: frozenset[object] | None = None
     low: int | None = None
@@ -42,8 +43,9 @@ class _Values(NamedTuple):
 
 
 def implied(condition: Expression, known: Iterable[Expression]) -> bool:
-    """Whether a condition holds wherever all of `known` do. False where comparisons of one
-    expression with constants don't show it."""
+    """Whether one of the conditions `known` implies a condition. Only comparisons of one expression
+    with constants are compared; for others the result is False.
+    """
     wanted = _compared(condition)
     if wanted is None:
         return False
@@ -55,7 +57,9 @@ def implied(condition: Expression, known: Iterable[Expression]) -> bool:
 
 
 def _compared(e: Expression) -> tuple[Expression, _Values] | None:
-    """The expression that is compared with constants, and its values; None for other conditions."""
+    """The compared expression, and its values that satisfy the condition; None for other
+    conditions.
+    """
     match e.op:
         case "eq" if e.args[1].op == "const":
             return e.args[0], _Values(frozenset({e.args[1].data}))

@@ -1,8 +1,8 @@
-"""Declared things that are one object where they are equal.
+"""Interned declarations: equal ones are one object.
 
-What stands in an expression (a type, a field, an event) may hold expressions itself, and these
-have no truth: `==` on them builds a tree. So such things are never compared part by part. Making
-one twice gives the same object, and Python's own identity tells them apart.
+A type, a field or an event may hold expressions, and `==` on an expression builds a tree. So
+declarations are never compared part by part: an equal declaration is the same object, and
+comparison is by identity.
 """
 
 from __future__ import annotations

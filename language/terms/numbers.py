@@ -21,18 +21,16 @@ def maximum(a: Operand, b: Operand) -> Expression:
 
 
 def max_of(bound: Expression, number: Operand, default: Operand = None) -> Expression:
-    """The largest value of `number` over all values of the variable or element `bound`. `default`
-    is its value if a collection has no elements. An element needs it; a variable always has a
-    value.
+    """The largest value of `number` over all values of the variable or element `bound`.
 
-    `default` is the result where a collection has no elements, and is needed for an element:
-    a variable always has a value. Raises DeclarationError without it.
+    `default` is the result for a collection without elements. An element needs it, and a variable
+    must not have it: raises DeclarationError otherwise.
     """
     return _extreme("max", bound, number, default)
 
 
 def min_of(bound: Expression, number: Operand, default: Operand = None) -> Expression:
-    """The smallest that `number` is; `default` as for `max_of`, and the same error."""
+    """The smallest value of `number`; `default` and errors are those of `max_of`."""
     return _extreme("min", bound, number, default)
 
 
@@ -50,9 +48,9 @@ def _extreme(op: str, bound: Expression, number: Operand, default: Operand) -> E
 
 
 def majority(votes: Expression, of: Key | Operand) -> Expression:
-    """Whether the set `votes` has more than half of a key's instances, of a number or of a set.
+    """Whether the set `votes` has more than half of `of`: a key's instances, a number or a set.
 
-    Raises DeclarationError where `votes` is no set, or not one of that key's instances.
+    Raises DeclarationError if `votes` is no set, or not a set of that key's instances.
     """
     check_kind("majority", votes, Expression)
     kind = type_of(votes)

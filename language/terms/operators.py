@@ -1,4 +1,4 @@
-"""Operators that Python has no sign for: on truths, quantifiers, records, collections, numbers."""
+"""Operators without a Python symbol: conditionals, quantifiers, records, collections, numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def after(expression: Expression) -> Expression:
 
 
 def element(name: str, of: Expression) -> Expression:
-    """A name for the elements of the set, sequence or bag `of`, for a quantifier to bind."""
+    """A variable for a quantifier: it ranges over the elements of the set, sequence or bag `of`."""
     check_name("an element", name)
     return Expression("element", (lift(of),), name)
 
@@ -36,7 +36,7 @@ def all_of(bound: Expression, *further: Operand) -> Expression:
     element `bound`: `all_of(p, p != 0)`. With several variables, for all of their values together:
     `all_of(p, n, count[p][n] < 3)`.
 
-    Raises DeclarationError without a condition, and for a further variable that is none.
+    Raises DeclarationError if the condition is missing, or a further variable is none.
     """
     return _nested("all", bound, further)
 
@@ -70,7 +70,7 @@ _WRITTEN = {"all": "all_of", "any": "any_of", "each": "each"}
 
 
 def count_of(bound: Expression, condition: Operand) -> Expression:
-    """For how many values of `bound` `condition` holds."""
+    """The number of values of `bound` for which `condition` holds."""
     return Expression("count", (bound, lift(condition)))
 
 
@@ -83,7 +83,7 @@ def each(bound: Expression, *further: Operand) -> Expression:
     """The map from every key `bound` to a value, which is the last argument; with several
     variables, a map of maps: `each(p, n, 0)`.
 
-    Raises DeclarationError without a value, and for a further variable that is none.
+    Raises DeclarationError if the value is missing, or a further variable is none.
     """
     return _nested("each", bound, further)
 
@@ -97,14 +97,14 @@ def those(bound: Expression, condition: Operand) -> Expression:
 
 
 def some(value: Operand) -> Expression:
-    """An optional that holds `value` (a plain value is lifted where an optional is expected)."""
+    """An optional that holds `value`. A plain value is converted where an optional is expected."""
     return Expression("some", (lift(value),))
 
 
 def first_of(bound: Expression, condition: Operand) -> Expression:
-    """The first element of the sequence that `bound` ranges over that satisfies it, if any. For a
-    variable, the first value of its type. To take the first of a key's instances makes them
-    distinguishable.
+    """The first element that satisfies `condition`, in the sequence that `bound` ranges over, as an
+    optional. For a variable it is the first value of its type. The first of a key's instances
+    depends on their order: they are then not interchangeable.
     """
     return Expression("first_of", (bound, lift(condition)))
 
@@ -120,7 +120,7 @@ def sequence_of(*elements: Operand) -> Expression:
 
 
 def size(collection: Expression) -> Expression:
-    """How many elements a set, a sequence or a bag holds."""
+    """The number of elements of a set, a sequence or a bag."""
     return Expression("size", (collection,))
 
 
@@ -131,17 +131,19 @@ def replace(record: Expression, /, **fields: Operand) -> Expression:
 
 
 def append(sequence: Expression, value: Operand) -> Expression:
-    """The sequence with `value` behind; beyond its capacity an error that the checker reports."""
+    """The sequence with `value` at its end. Beyond the capacity the checker reports an error."""
     return Expression("append", (sequence, lift(value)))
 
 
 def push(sequence: Expression, value: Operand) -> Expression:
-    """The sequence with `value` behind; a full one drops its first (a cache that evicts)."""
+    """The sequence with `value` at its end. A full sequence drops its first element, as a cache
+    does.
+    """
     return Expression("push", (sequence, lift(value)))
 
 
 def insert_by(sequence: Expression, value: Operand, field: str) -> Expression:
-    """The sequence with `value` put in before the first element whose `field` is larger."""
+    """The sequence with `value` inserted before the first element whose `field` is larger."""
     return Expression("insert_by", (sequence, lift(value)), field)
 
 
@@ -161,7 +163,7 @@ def without_first(sequence: Expression) -> Expression:
 
 
 def is_prefix(shorter: Expression, longer: Expression) -> Expression:
-    """Whether the sequence `longer` begins with all of `shorter`; equal ones begin so as well."""
+    """Whether the sequence `shorter` is a prefix of `longer`, or equal to it."""
     return Expression("is_prefix", (shorter, longer))
 
 
@@ -171,7 +173,7 @@ def keep(bound: Expression, condition: Operand) -> Expression:
 
 
 def put(bag: Expression, value: Operand) -> Expression:
-    """The bag with one more `value`; beyond its capacity an error that the checker reports."""
+    """The bag with one more `value`. Beyond the capacity the checker reports an error."""
     return Expression("put", (bag, lift(value)))
 
 
@@ -186,13 +188,15 @@ def updated(mapping: Expression, key: Operand, value: Operand) -> Expression:
 
 
 def position(item: Expression) -> Expression:
-    """A key's index, or the place of a sequence's `element` in it, as a number from 0 on.
+    """The index of a key's instance, or of an `element` in its sequence, counted from 0.
 
-    An order of instances makes them differ: they are then not interchangeable.
+    A key whose index is read isn't interchangeable.
     """
     return Expression("position", (item,))
 
 
 def wrap(number: Operand, into: Int) -> Expression:
-    """`number` modulo the size of the range `into`, as a value of it (a sequence that wraps)."""
+    """`number` modulo the size of the range `into`, as a value of the range: a number that wraps
+    around.
+    """
     return Expression("wrap", (lift(number),), into)

@@ -1,4 +1,4 @@
-"""Why a condition is true or false where it is: the parts of it that make it so."""
+"""The parts of a condition that make it true or false in a state."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ class Values(Protocol):
         ...
 
     def instances(self, quantified: Expression, scope: Scope) -> Iterable[Scope] | None:
-        """The scope of each instance of a quantifier's body; none where it isn't looked into."""
+        """The scope of each instance of a quantifier's body; None if only the whole quantifier
+        counts.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A part that is true or false independently of the rest, with the variables in scope."""
+    """A part that is true or false by itself, with the variables in scope."""
 
     scope: Scope
     expression: Expression
@@ -44,8 +46,9 @@ class Fact:
 
 
 def because(values: Values, e: Expression, scope: Scope | None = None) -> Iterator[Fact]:
-    """Yields the parts of a condition that make it true or false, as deep as this is clear; for a
-    quantifier, each instance that decides."""
+    """Yields the smallest parts of a condition that decide its truth; for a quantifier, each
+    instance that decides it.
+    """
     scope = scope or {}
     is_true = bool(values.value(e, scope))
     match e.op:

@@ -33,9 +33,10 @@ def bound_name(bound: Expression) -> str | None:
 
 
 def check_scopes(expression: Expression, names: frozenset[str] = frozenset()) -> None:
-    """Raises DeclarationError where a quantifier binds one of `names`, or the variable of a
-    quantifier around it: what a helper's argument says of the outer variable would be read as the
-    inner one. A helper that doesn't speak of the variable that it binds may stand there."""
+    """Raises DeclarationError if a quantifier binds one of `names`, or the variable of a quantifier
+    around it that its body uses: the inner variable would capture the outer one in a helper's
+    argument. A helper that doesn't use the outer variable is allowed.
+    """
     for node in children_first(expression):
         if node.op not in QUANTIFIERS:
             continue
@@ -62,7 +63,7 @@ def instances(bound: Expression, body: Expression, constants: Constants) -> list
 
 
 def substitute(body: Expression, values: dict[Expression, Expression]) -> Expression:
-    """`body` with each of the given variables replaced where nothing in it binds them."""
+    """`body` with each free occurrence of the given variables replaced."""
     if not values:
         return body
 

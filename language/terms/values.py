@@ -1,6 +1,6 @@
-"""Expressions on plain values: the meaning of every operator, written once for Python to run.
+"""Evaluates expressions on plain Python values: the definition of every operator.
 
-This is the definition that native code and solvers are compared with.
+Tests compare native code and solvers with it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ def evaluate(
 ) -> Value:
     """The value of an expression in a state.
 
-    `bound` gives the variables and elements in scope, `following` the next state for `after`. A
-    sequence may be longer than its type's capacity, and a sum larger than its field's range: this
-    is a range error only when the value is stored. Raises DeclarationError for a name out of scope
-    and for a map read at a number that is no key.
+    `bound` gives the variables and elements in scope, `following` the next state for `after`.
+    Intermediate values may exceed a sequence's capacity or a field's range: only storing them is an
+    error. Raises DeclarationError for a name out of scope and for a map index that is no key.
     """
     return Evaluation(state, constants, following).run(expression, dict(bound or {}))
 
@@ -48,7 +47,7 @@ class Evaluation:
         self.following = following
 
     def run(self, e: Expression, scope: dict[Expression, Value]) -> Any:  # noqa: C901 (a case for each operator)
-        """The value of an expression, with those of the variables in scope."""
+        """The value of an expression, with the given values of variables."""
         args = e.args
         match e.op:
             case "const":
@@ -192,26 +191,26 @@ class Evaluation:
                 raise DeclarationError(f"no operator is called {e.op}")
 
 
-# Operations that compiled rows call, too ----------------------------------------------------------
+# Operations that compiled rows also call ----------------------------------------------------------
 
 
 def element_at(values: Any, place: int) -> Any:
-    """The element at a place of a sequence, if there is one."""
+    """The element at a place of a sequence, or None."""
     return values[place] if 0 <= place < len(values) else None
 
 
 def between(values: Any, start: int, stop: int | None) -> Any:
-    """The elements from one place on, up to before another; places below 0 are 0."""
+    """The elements from `start` up to, but without, `stop`; places below 0 count as 0."""
     return values[max(0, start) : None if stop is None else max(0, stop)]
 
 
 def last_of(values: Any) -> Any:
-    """The last element, if there is one."""
+    """The last element, or None."""
     return values[-1] if values else None
 
 
 def without(bag: Any, value: Any) -> Any:
-    """The bag with one of these values fewer."""
+    """The bag with one occurrence of the value fewer."""
     if value not in bag:
         return bag
     place = bag.index(value)
@@ -219,7 +218,7 @@ def without(bag: Any, value: Any) -> Any:
 
 
 def canonical(of: Type, values: tuple[Value, ...], constants: Constants) -> tuple[Value, ...]:
-    """A bag's elements in the one order that stands for all their orders."""
+    """A bag's elements in canonical order."""
     return tuple(sorted(values, key=lambda value: rank(of, value, constants)))
 
 
