@@ -1,4 +1,4 @@
-"""The compiled functions of a system, and faster ones that take their place within a search."""
+"""The compiled functions of a system, and faster ones that replace them during a search."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .object_code import QUICK
 
 @dataclass
 class Kernel:
-    """The compiled functions: how many successors a state can have at most, and the code.
+    """The compiled functions of a system, and the most successors of a state.
 
-    `address` is that of the function for states one by one, `block_address` that of the one for
-    many at once, whose successors come in any order (`lanes`, if it is there). `spans` has the
-    words, from the first up to the end, that each group of properties reads.
-    Holds the engines that own the code: any address that it ever had is valid while it lives.
+    `address` is that of the function that expands states one by one. `block_address` is that of the
+    function for many states at once (`expand_lanes`, if compiled), which returns successors in any
+    order. `spans` has the words, from the first up to the end, that each group of properties reads.
+    The kernel owns the engines of the code: all its addresses stay valid while it lives.
     """
 
     most_successors: int
@@ -28,7 +28,7 @@ class Kernel:
     spans: tuple[tuple[int, int], ...] = ()
     engines: list[Any] = field(default_factory=list[Any], repr=False)
     effort: int = field(init=False)
-    asked: int = field(init=False, default=QUICK)  # the most effort that was asked for
+    asked: int = field(init=False, default=QUICK)  # the most effort requested yet
     address: int = field(init=False)
     block_address: int = field(init=False)
     canonical_address: int = field(init=False)
@@ -45,9 +45,10 @@ class Kernel:
         self.canonical_address = engine.get_function_address("represent")
 
     def improve(self, effort: int, *, one_by_one: bool = False) -> None:
-        """Begins to make code with more effort, if there is any. Whoever asks for an address gets
-        that of the faster one from when it is there. The code for many states at once is the best
-        already: where it is there, only who takes states `one_by_one` gains."""
+        """Begins to compile with more effort, in a thread. The addresses change when the faster
+        code is ready. The code for many states at once is already the fastest: if it exists, only
+        callers that take states `one_by_one` gain.
+        """
         is_used = one_by_one or self.block_address == self.address
         if is_used and max(self.effort, self.asked) < effort:
             self.asked = effort
@@ -56,19 +57,20 @@ class Kernel:
             thread.start()
 
     def _improve(self, effort: int) -> None:
-        with suppress(RuntimeError, OSError):  # what there is does the same
+        with suppress(RuntimeError, OSError):  # the present code does the same
             code = self.code.with_effort(effort)
             if code.effort > self.effort:
                 self._take(code)
 
 
-_improving: WeakSet[Thread] = WeakSet()  # a thread that is done is forgotten
+_improving: WeakSet[Thread] = WeakSet()  # finished threads disappear
 
 
 @atexit.register
 def _end() -> None:
-    """Waits for the threads: LLVM's objects end with the process, and nobody may use them then.
-    Other processes need not get done."""
+    """Waits for the threads: they may not use LLVM's objects after the end of the interpreter.
+    Compilers in other processes are killed.
+    """
     for thread in list(_improving):
         while thread.is_alive():
             give_up()

@@ -1,11 +1,11 @@
-"""LLVM IR turned into machine code, in processes of their own where that is worth it.
+"""Compiles LLVM IR to machine code; large modules in separate processes.
 
-The memory that LLVM takes to compile stays with its process, some 30 MB and more: a search would
-carry it along to its end. Code that was compiled before comes from the cache on disk.
+LLVM's memory, 30 MB and more, stays with the process that compiles: a search would hold it to its
+end. Code that was compiled before comes from the cache on disk.
 
-LLVM's best code of a large module takes a second or more, longer than most searches last. The first
-code is therefore made quickly and here, and takes twice as long to run: a long search asks for
-better code.
+LLVM's best code of a large module takes a second or more, longer than most searches last. So the
+first code is compiled quickly, in this process, and is half as fast. A long search requests better
+code.
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
@@ -29,18 +29,18 @@ from . import object_cache
 from .object_code import BEST, QUICK, compiler, object_file, processor, target_machine
 from .object_code import __file__ as program
 
-APART = 1_000  # lines of IR from which on another process compiles
-LARGE = 3_000  # lines of IR from which on LLVM's passes take long
+APART = 1_000  # least lines of IR for a separate process
+LARGE = 3_000  # least lines of IR for which LLVM's passes are slow
 
-_compilers: set[subprocess.Popen[bytes]] = set()  # at work
+_compilers: set[subprocess.Popen[bytes]] = set()  # running
 _ending = Event()
 
 
 @dataclass(frozen=True)
 class Code:
-    """The IR of modules that belong together, and the object file made of each for a processor.
+    """The IR of the modules of a system, and the object file of each for a processor.
 
-    All were made with this `effort` at least. `from_cache` says that nothing had to be compiled.
+    All were compiled with at least this `effort`. `from_cache`: all came from the cache.
     """
 
     modules: tuple[str, ...]
@@ -50,7 +50,7 @@ class Code:
     from_cache: bool = False
 
     def with_effort(self, effort: int) -> Code:
-        """Code of the same modules that is made with this effort at least (see `code_of`)."""
+        """Code of the same modules, compiled with at least this effort (see `code_of`)."""
         return self if self.effort >= effort else code_of(self.modules, effort)
 
 
@@ -62,8 +62,9 @@ class _Made:
 
 
 class Compilation:
-    """Modules compiled for this machine, while others that belong to them are still written. They
-    are compiled quickly, unless the cache has better code."""
+    """Compiles modules for this machine in threads, while others of the system are still written.
+    It compiles quickly, unless the cache has better code.
+    """
 
     def __init__(self) -> None:
         self.modules: list[str] = []
@@ -71,25 +72,27 @@ class Compilation:
         self._pool = ThreadPoolExecutor(os.cpu_count())
 
     def begin(self, module: str, effort: int = QUICK) -> None:
-        """Has a module compiled, unless the cache has it."""
+        """Begins to compile a module, unless the cache has it."""
         self.modules.append(module)
         self._made.append(self._pool.submit(_made_of, module, effort))
 
     def end(self) -> Code:
-        """The code of all modules. Raises RuntimeError for IR that LLVM doesn't take."""
+        """The code of all modules. Raises RuntimeError for invalid IR."""
         with self._pool:
             return _code(self.modules, [future.result() for future in self._made])
 
     def close(self) -> None:
-        """Compiles nothing more: else a thread that Ctrl-C came to as it was started would wait for
-        work for ever, and the process for it."""
+        """Cancels what isn't compiled yet. Otherwise a thread that starts during Ctrl-C would wait
+        for ever, and the process for the thread.
+        """
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def code_of(modules: Sequence[str], effort: int = BEST) -> Code:
-    """Compiles modules one after the other: large ones with this effort at least, small ones with
-    the most, which takes little longer. Raises RuntimeError for IR that LLVM doesn't take, and
-    where a compiler ends."""
+    """Compiles modules one after the other: large ones with at least this effort, small ones with
+    the most effort, which takes little longer. Raises RuntimeError for invalid IR, and if a
+    compiler process fails.
+    """
     efforts = (effort if _is_large(module) else BEST for module in modules)
     return _code(modules, [*map(_made_of, modules, efforts)])
 
@@ -105,7 +108,9 @@ def _code(modules: Sequence[str], made: Sequence[_Made]) -> Code:
 
 
 def _made_of(module: str, effort: int) -> _Made:
-    """A module's object file, made with this effort at least: the cache's best, if it has one."""
+    """A module's object file, compiled with at least this effort: the cache's best, if it has
+    one.
+    """
     cache = object_cache.chosen()
     for more in range(BEST, effort - 1, -1):
         kept = cache.get(_key(module, more))
@@ -124,7 +129,9 @@ def _is_large(module: str) -> bool:
 
 
 def _is_apart(module: str, effort: int) -> bool:
-    """Whether another process compiles: it would take longer to start than quick code takes."""
+    """Whether a separate process compiles the module. Its start takes longer than quick
+    compilation.
+    """
     return effort != QUICK and module.count("\n") > APART
 
 
@@ -134,7 +141,7 @@ def _key(module: str, effort: int) -> str:
 
 
 def load(code: Code) -> Any:
-    """An engine that holds the compiled functions of a module, for as long as it lives itself.
+    """An engine with the compiled functions. They are valid while it lives.
 
     Code for another processor is compiled again.
     """
@@ -164,7 +171,9 @@ def _compiled_apart(module: str, effort: int) -> bytes:
 
 
 def give_up() -> None:
-    """Compiles nothing more, as this process ends: who waits for it gets a RuntimeError."""
+    """Stops all compilation at the end of this process: whoever waits for it gets a
+    RuntimeError.
+    """
     _ending.set()
     for child in list(_compilers):
         child.kill()

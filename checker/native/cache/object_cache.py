@@ -1,8 +1,8 @@
 """The cache of object code on disk: nothing is compiled twice.
 
-Object code is run as it is found. So it is only taken from a folder and a file that belong to this
-user and that nobody else may write, and only where the file's checksum is right. Anything else
-counts as missing: the code is then compiled. The cache can be deleted at any time.
+Object code from the cache is executed. So the folder and the file must belong to this user, nobody
+else may write them, and the file's checksum must be right. Any other file counts as missing, and
+the code is compiled. The cache can be deleted at any time.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ....files import lock
 
 VARIABLE = "EPOCHFENCE_CACHE"
 OFF = "off"
-MOST_BYTES = 256 << 20  # of all entries, as the disk counts them
-NOWHERE = Path(os.devnull)  # no folder can be made there: nothing is kept
-SHELVES = "0123456789abcdef"  # folders, by the key's first digit: only one is looked through
-LONGEST, BETWEEN = 60, 0.02  # seconds that one waits for another process, and between two looks
+MOST_BYTES = 256 << 20  # of all entries on disk
+NOWHERE = Path(os.devnull)  # no folder can be made there, so nothing is kept
+SHELVES = "0123456789abcdef"  # folders, by the key's first digit: eviction lists only one
+LONGEST, BETWEEN = 60, 0.02  # seconds to wait for another process, and between two attempts
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _CHECKSUM = hashlib.sha256().digest_size
 
 
 @dataclass(frozen=True)
 class ObjectCache:
-    """Entries by key, in a folder. A key is a hexadecimal digest of all that the code depends on.
+    """Entries by key, in a folder. A key is a hexadecimal digest of all inputs of the compilation.
 
-    No method raises: where something fails, an entry is missing or isn't kept.
+    No method raises: after a failure an entry is missing or isn't kept.
     """
 
     folder: Path
@@ -47,12 +47,12 @@ class ObjectCache:
                 return None
             entry = _read_own(path)
             if entry is not None and entry[:_CHECKSUM] == _checksum(key, entry[_CHECKSUM:]):
-                os.utime(path)  # the entry that was used longest ago goes first
+                os.utime(path)  # the least recently used entry is evicted first
                 return entry[_CHECKSUM:]
         return None
 
     def put(self, key: str, code: bytes) -> None:
-        """Keeps an object file. It is there whole or not at all, whatever else writes it."""
+        """Keeps an object file. Writing is atomic, also with other writers."""
         path = self._path(key)
         with contextlib.suppress(OSError):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -71,8 +71,9 @@ class ObjectCache:
 
     @contextlib.contextmanager
     def making(self, key: str) -> Generator[None]:
-        """Meanwhile hardly any other process makes this entry: it waits here until it may be there.
-        It waits for a minute at most."""
+        """A lock for the time in which an entry is compiled: other processes wait for it, at most a
+        minute.
+        """
         with contextlib.ExitStack() as held:
             with contextlib.suppress(OSError):
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -89,39 +90,38 @@ class ObjectCache:
 
 
 def chosen() -> ObjectCache:
-    """The cache of kernels that the environment asks for (see `cache_of`)."""
+    """The cache of kernels that the environment selects (see `cache_of`)."""
     return cache_of("kernels")
 
 
 def cache_of(what: str, most_bytes: int = MOST_BYTES) -> ObjectCache:
-    """A cache in the folder that the environment asks for; where it asks for none, one that keeps
-    nothing.
+    """A cache in the folder that the environment selects. With `off` it keeps nothing.
 
-    `EPOCHFENCE_CACHE` names the folder that it is in, or is `off`; without it, the user's cache
-    folder (`epochfence` in `XDG_CACHE_HOME`, or the platform's equivalent).
+    `EPOCHFENCE_CACHE` is the parent folder, or `off`. The default is the user's cache folder
+    (`epochfence` in `XDG_CACHE_HOME`, or the platform's equivalent).
     """
     asked = os.environ.get(VARIABLE, "")
     if asked == OFF:
         return ObjectCache(NOWHERE)
     if asked:
-        # of the folder that the process is in now: it may be in another when it writes
+        # absolute, because the working directory may change
         folder = Path(asked).absolute()
     else:
         import platformdirs
 
         folder = platformdirs.user_cache_path("epochfence", appauthor=False)
-        if not folder.is_absolute():  # a user without a home
+        if not folder.is_absolute():  # the user has no home
             return ObjectCache(NOWHERE)
     return ObjectCache(folder / what, most_bytes)
 
 
 def _checksum(key: str, code: bytes) -> bytes:
-    """It covers the key as well, so that an entry under another's name isn't taken for it."""
+    """The checksum of an entry. It covers the key, so that a renamed entry isn't valid."""
     return hashlib.sha256(key.encode() + code).digest()
 
 
 def _is_safe_folder(folder: Path) -> bool:
-    """Whether nobody but this user can put a file there. Raises OSError where it is missing."""
+    """Whether only this user can write to the folder. Raises OSError if it is missing."""
     found = folder.lstat()
     return stat.S_ISDIR(found.st_mode) and _is_own(found)
 
@@ -131,7 +131,7 @@ def _is_own(found: os.stat_result) -> bool:
 
 
 def _read_own(path: Path) -> bytes | None:
-    """The bytes of a file of this user's; None where it isn't one, or a link. Raises OSError."""
+    """The bytes of a file of this user; None for another user's file or a link. Raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(handle, "rb") as file:
         found = os.fstat(handle)
@@ -139,13 +139,13 @@ def _read_own(path: Path) -> bytes | None:
 
 
 def _evict(shelf: Path, most_bytes: int) -> None:
-    """Removes the entries that were used longest ago until the others fit."""
+    """Removes the least recently used entries until the others fit."""
     with os.scandir(shelf) as entries:
         found = [(entry.path, entry.stat(follow_symlinks=False)) for entry in entries]
     left = sum(info.st_blocks * 512 for _, info in found)
     for path, info in sorted(found, key=lambda item: item[1].st_mtime_ns):
         if left <= most_bytes:
             return
-        with contextlib.suppress(FileNotFoundError):  # another process removes as well
+        with contextlib.suppress(FileNotFoundError):  # another process may have removed it
             os.unlink(path)
         left -= info.st_blocks * 512

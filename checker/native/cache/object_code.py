@@ -1,6 +1,5 @@
-"""LLVM IR turned into an object file for this machine. This file is also a program, which depends
-on nothing else of the package: IR comes in on standard input, the object file goes out on standard
-output.
+"""Compiles LLVM IR to an object file for this machine. This file is also a program without imports
+from the package: it reads IR from standard input and writes the object file to standard output.
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
@@ -23,13 +22,14 @@ QUICK, PLAIN, BEST = range(3)
 
 NICE = 19
 STRAIGHT = "; straight\n"
-"""The first line of a module that LLVM's passes make no faster: it has next to no branches, or they
-were applied before."""
-UNORDERED = "-enable-misched=false"  # the order that instructions are chosen in does as well
+"""The first line of a module that LLVM's passes don't make faster: it has almost no branches, or
+the passes were applied before.
+"""
+UNORDERED = "-enable-misched=false"  # the order of selection is as fast
 
 
 def object_file(text: str, effort: int) -> bytes:
-    """A module compiled for this machine. Raises RuntimeError for IR that LLVM doesn't take."""
+    """The object file of a module for this machine. Raises RuntimeError for invalid IR."""
     machine = target_machine(effort)
     module = llvm.parse_assembly(text)
     module.verify()
@@ -41,7 +41,7 @@ def object_file(text: str, effort: int) -> bytes:
 def optimize(module: Any, machine: Any) -> None:
     """Applies LLVM's passes to a parsed module, for a machine."""
     tuning = llvm.PipelineTuningOptions(speed_level=2)
-    tuning.loop_vectorization = False  # the loops are of few turns
+    tuning.loop_vectorization = False  # the loops have few iterations
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
 
@@ -60,19 +60,19 @@ def target_machine(effort: int) -> Any:
 
 @cache
 def processor() -> str:
-    """The machine that object files run on."""
+    """The processor of this machine, with its features."""
     features = llvm.get_host_cpu_features().flatten()
     return f"{llvm.get_default_triple()} {llvm.get_host_cpu_name()} {features}"
 
 
 def has_wide_vectors() -> bool:
-    """Whether this machine computes with vectors of eight numbers of 64 bits, and masks of them."""
+    """Whether this machine has vectors of eight numbers of 64 bits, with masks."""
     return bool(llvm.get_host_cpu_features().get("avx512f"))
 
 
 @cache
 def compiler() -> str:
-    """Everything that decides the code of a module, except its effort."""
+    """The settings that decide the code of a module, without the effort."""
     this_file = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
     llvm_version = ".".join(map(str, llvm.llvm_version_info))
     return f"{this_file} llvmlite {llvmlite.__version__} LLVM {llvm_version} {processor()}"
@@ -80,7 +80,7 @@ def compiler() -> str:
 
 if __name__ == "__main__":
     asked, is_patient = map(int, sys.argv[1:])
-    if is_patient:  # a search goes on meanwhile
+    if is_patient:  # a search runs meanwhile
         os.nice(NICE)
     if asked != BEST:
         llvm.set_option("", UNORDERED)

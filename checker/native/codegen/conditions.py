@@ -1,4 +1,4 @@
-"""Conditions on packed states as LLVM's instructions: over one state, or over many, one by one."""
+"""Conditions on packed states as LLVM instructions: for one state, or for each of many."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .node_values import applied, as_truth, of_leaf
 
 
 class Conditions:
-    """Formulas over one state as values. Steps that formulas have in common are computed once."""
+    """Formulas over one state as values. Common steps of formulas are computed once."""
 
     def __init__(self, b: Builder, state: Value, packing: Packing) -> None:
         self.b = b
@@ -21,7 +21,9 @@ class Conditions:
         self.known: dict[tuple[str, tuple[Value, ...], int | Place], Value] = {}
 
     def truths(self, formula: Formula, wanted: Sequence[int] = (-1,)) -> Iterator[Value]:
-        """Each of the steps wanted, as an i1, with its operands just before it."""
+        """The values of the steps `wanted`, as i1. The operands of each are computed just before
+        it.
+        """
         done: dict[int, Value] = {}
         for root in wanted:
             for at in _needed(formula, root % len(formula.steps), done):
@@ -39,7 +41,7 @@ class Conditions:
 
 
 def _needed(formula: Formula, root: int, done: Container[int]) -> list[int]:
-    """The steps that a step needs, itself the last, but for those that are done."""
+    """The steps that a step depends on, except those in `done`; the step itself is the last."""
     needed: set[int] = set()
     stack = [root]
     while stack:
@@ -51,8 +53,9 @@ def _needed(formula: Formula, root: int, done: Container[int]) -> list[int]:
 
 
 def truth_function(name: str, formula: Formula, packing: Packing) -> Function:
-    """Whether a formula holds in the state at an address, as an i1: `or` and `and` stop at the
-    operand that decides."""
+    """A function that evaluates a formula in the state at an address, as an i1. `or` and `and` stop
+    at the operand that decides.
+    """
     function = Function(name, I1, [POINTER])
     b = Builder(function)
     root, result = len(formula.steps) - 1, True
@@ -75,8 +78,9 @@ def truth_function(name: str, formula: Formula, packing: Packing) -> Function:
 def each_state(
     b: Builder, words: Value, count: Value, packing: Packing
 ) -> Generator[tuple[Value, Value]]:
-    """The code inside runs for each of `count` states from address `words` on, as rows of 64-bit
-    words: yields a state's address, and how many there are before it."""
+    """A loop over `count` states from address `words` on, as rows of 64-bit words. It yields a
+    state's address and its index.
+    """
     states = b.inttoptr(words)
     with b.loop(number(0), count) as loop:
         yield b.gep(states, b.mul(loop.at, number(packing.words)), I64), loop.at

@@ -1,8 +1,8 @@
-"""When each place of each action may be taken, asked in an order in which little has to be asked.
+"""Orders the tests of actions' conditions so that few tests are needed in a state.
 
-Of some hundred conditions a handful hold of a state. A condition that many share (such as a
-remaining budget of faults) is tested once. Others each ask first for a message in a slot: one look
-at a word says whether any of some slots has one.
+Of some hundred conditions a handful hold in a state. A condition that many share (such as a
+remaining budget of faults) is tested once. Others test first for a message in a slot: one test of a
+word covers several slots.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ...ground import GroundAction
 from ...ground.graph import Graph, Node
 from .sharing import conjuncts
 
-SHARED = 3  # conditions from which on what they have in common is asked for once
-TOGETHER = 4  # slots that are looked at together
+SHARED = 3  # least conditions whose common part is tested once
+TOGETHER = 4  # slots that one test covers
 
 
 @dataclass(frozen=True)
 class Gate:
-    """A place of an action, and the conditions that are left to test before its rows are tried."""
+    """A place of an action, and the remaining conditions to test before its rows are tried."""
 
     action: GroundAction
     place: int
@@ -31,7 +31,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class Group:
-    """Gates and groups that are looked at only if a condition holds."""
+    """Gates and groups that are tested only if a condition holds."""
 
     condition: Node
     inside: tuple[Item, ...]
@@ -43,8 +43,9 @@ Item: TypeAlias = "Gate | Group"
 def gates(
     graph: Graph, actions: Sequence[GroundAction], word_of: Callable[[int], int]
 ) -> list[Item]:
-    """The conditions to ask, in order, so that rows are tried only where they may be taken.
-    `word_of` gives the word of a packed state that a leaf lies in."""
+    """The tests of conditions, in order; rows are tried only if they may be taken. `word_of`
+    returns the word of a leaf in a packed state.
+    """
     every = [
         Gate(action, place, possible)
         for action in actions
@@ -74,12 +75,12 @@ class _Order:
             items.append(Group(common, tuple(self.of(left))))
 
     def without(self, gate: Gate, asked: Node) -> Gate:
-        """The gate where a part of its condition is known to hold."""
+        """The gate, without a part of its condition that is known to hold."""
         left = (part for part in conjuncts(gate.condition) if part is not asked)
         return Gate(gate.action, gate.place, self.graph.and_(*left))
 
     def by_slots(self, every: list[Gate]) -> list[Item]:
-        """Gates that each ask for a bit of the same word, in groups; the others unchanged."""
+        """Groups of gates that each test a bit of the same word; the others unchanged."""
         bits: dict[int, list[tuple[Node, Gate]]] = {}
         items: list[Item] = []
         for gate in every:
@@ -98,5 +99,5 @@ class _Order:
         return items
 
     def is_bit(self, node: Node) -> bool:
-        """Whether the node is a truth that is kept in the state."""
+        """Whether the node is a truth that is stored in the state."""
         return node.op == "leaf" and node.value >= 0 and node.is_truth

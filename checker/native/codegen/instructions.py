@@ -1,7 +1,7 @@
-"""LLVM's instructions written as text: modules, functions, blocks and values.
+"""LLVM instructions as text: modules, functions, blocks and values.
 
-A large system has tens of thousands of instructions. llvmlite's builder makes
-several objects of each, for which it takes half as long as LLVM takes to compile them.
+A large system has tens of thousands of instructions. llvmlite's builder makes several objects for
+each, and takes half as long as LLVM takes to compile them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def truth(value: bool) -> Value:
 
 
 class Block:
-    """Instructions one after the other; the last leads to other blocks."""
+    """A basic block: a sequence of instructions. The last one leads to other blocks."""
 
     __slots__ = ("label", "lines")
 
@@ -57,13 +57,13 @@ class Block:
 
 @dataclass
 class Phi:
-    """A value that depends on the block from which this one is entered."""
+    """A phi: its value depends on the block before."""
 
     value: Value
     incoming: list[tuple[Value, Block]] = field(default_factory=list[tuple[Value, Block]])
 
     def add_incoming(self, value: Value, block: Block) -> None:
-        """Its value when entered from that block."""
+        """Adds the value for entry from that block."""
         self.incoming.append((value, block))
 
     def __str__(self) -> str:
@@ -73,10 +73,10 @@ class Phi:
 
 @dataclass
 class Loop:
-    """A loop while it is written.
+    """A loop that is being written.
 
-    `at` is the number that a turn is for. `carried` are the values that the turn before left; a
-    turn puts its own in their place. Behind the loop they are those of the last turn.
+    `at` is the number of the iteration. `carried` are the values from the previous iteration; an
+    iteration replaces them by its own. After the loop they are those of the last iteration.
     """
 
     at: Value
@@ -84,8 +84,9 @@ class Loop:
 
 
 class Function:
-    """A function; `shared` where other modules call it. All that write it write at the end of its
-    `open_block`."""
+    """A function; `shared` if other modules call it. All builders write at the end of its
+    `open_block`.
+    """
 
     def __init__(
         self,
@@ -109,22 +110,22 @@ class Function:
         return sum(len(block.lines) for block in self.blocks)
 
     def new_block(self, name: str) -> Block:
-        """A block behind all others."""
+        """Adds a block after all others."""
         block = Block(f"{name}.{len(self.blocks)}")
         self.blocks.append(block)
         return block
 
     def new_value(self, kind: str) -> Value:
-        """A value that no instruction gives yet."""
+        """A new value, for the next instruction to define."""
         self.values += 1
         return Value(kind, f"%v{self.values}")
 
     def declaration(self) -> str:
-        """The function without its instructions."""
+        """The declaration of the function, without instructions."""
         return f"declare {self.result} @{self.name}({', '.join(arg.type for arg in self.args)})\n"
 
     def definition(self) -> str:
-        """The function whole."""
+        """The definition of the function."""
         linkage = "" if self.shared else "internal "
         arguments = ", ".join(map(str, self.args))
         head = f"define {linkage}{self.result} @{self.name}({arguments}) {{"
@@ -136,7 +137,7 @@ class Function:
 
 
 def module(functions: Iterable[Function], declared: Iterable[Function] = ()) -> str:
-    """The text of a module with functions of its own, and those of other modules that they call."""
+    """The text of a module: its functions, and declarations of the functions of other modules."""
     return "\n".join(
         (
             INTRINSICS,
@@ -149,22 +150,22 @@ def module(functions: Iterable[Function], declared: Iterable[Function] = ()) -> 
 
 
 class Builder:
-    """Writes a function's instructions, named as LLVM names them."""
+    """Writes a function's instructions. Methods have LLVM's names."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
 
     @property
     def block(self) -> Block:
-        """Where the next instruction is written."""
+        """The block of the next instruction."""
         return self.function.open_block
 
     def position_at_end(self, block: Block) -> None:
-        """The next instructions are written there."""
+        """Sets the block of the next instructions."""
         self.function.open_block = block
 
     def append_basic_block(self, name: str) -> Block:
-        """A new block of the function."""
+        """Adds a block to the function."""
         return self.function.new_block(name)
 
     # Calculations ---------------------------------------------------------------------------
@@ -198,11 +199,11 @@ class Builder:
         return self._both("srem", a, b)
 
     def and_(self, a: Value, b: Value) -> Value:
-        """The bits that both have."""
+        """The bitwise and."""
         return self._both("and", a, b)
 
     def or_(self, a: Value, b: Value) -> Value:
-        """The bits that one of them has."""
+        """The bitwise or."""
         return self._both("or", a, b)
 
     def shl(self, a: Value, b: Value) -> Value:
@@ -210,11 +211,11 @@ class Builder:
         return self._both("shl", a, b)
 
     def lshr(self, a: Value, b: Value) -> Value:
-        """a shifted to the right, zeros coming in."""
+        """a shifted to the right, filled with zeros."""
         return self._both("lshr", a, b)
 
     def not_(self, a: Value) -> Value:
-        """The other bit."""
+        """The negation of a bit."""
         return self._give(a.type, f"xor {a.type} {a.text}, true")
 
     def icmp(self, condition: str, a: Value, b: Value) -> Value:
@@ -222,7 +223,7 @@ class Builder:
         return self._give(I1, f"icmp {condition} {a.type} {a.text}, {b.text}")
 
     def select(self, condition: Value, then: Value, otherwise: Value) -> Value:
-        """One of two values."""
+        """`then` if the condition holds, else `otherwise`."""
         return self._give(then.type, f"select {condition}, {then}, {otherwise}")
 
     def zext(self, a: Value, kind: str) -> Value:
@@ -234,7 +235,7 @@ class Builder:
         return self._give(kind, f"trunc {a} to {kind}")
 
     def phi(self, kind: str) -> Phi:
-        """A value that depends on the block before; it is set afterwards."""
+        """A new phi, without incoming values."""
         phi = Phi(self.function.new_value(kind))
         self.block.lines.append(phi)
         return phi
@@ -242,11 +243,11 @@ class Builder:
     # Memory ---------------------------------------------------------------------------------
 
     def alloca(self, kind: str, size: int = 1) -> Value:
-        """Room on the stack."""
+        """The address of new memory on the stack."""
         return self._give(POINTER, f"alloca {kind}, i64 {size}")
 
     def gep(self, base: Value, index: Value, kind: str) -> Value:
-        """The address of the element with this index, counted from a base."""
+        """The address of the element with this index from a base."""
         return self._give(POINTER, f"getelementptr {kind}, {base}, {index}")
 
     def load(self, place: Value, kind: str, align: int = 0) -> Value:
@@ -258,7 +259,7 @@ class Builder:
         self.block.lines.append(f"store {value}, {place}" + _aligned(align))
 
     def copy(self, target: Value, source: Value, size: int) -> None:
-        """Copies so many bytes."""
+        """Copies `size` bytes."""
         self.block.lines.append(f"call void @{COPY}({target}, {source}, i64 {size}, i1 false)")
 
     def inttoptr(self, a: Value) -> Value:
@@ -272,7 +273,7 @@ class Builder:
     # Flow -----------------------------------------------------------------------------------
 
     def call(self, function: Function, arguments: Iterable[Value]) -> Value:
-        """Calls a function; its result is of type VOID if it has none."""
+        """Calls a function. The result has type VOID if there is none."""
         text = f"call {function.result} @{function.name}({', '.join(map(str, arguments))})"
         if function.result != VOID:
             return self._give(function.result, text)
@@ -280,17 +281,17 @@ class Builder:
         return Value(VOID, "")
 
     def branch(self, target: Block) -> None:
-        """Goes on there."""
+        """Continues in the block `target`."""
         self.block.lines.append(f"br label %{target.label}")
 
     def cbranch(self, condition: Value, then: Block, otherwise: Block) -> None:
-        """Goes on in one of two blocks."""
+        """Continues in one of two blocks."""
         text = f"br {condition}, label %{then.label}, label %{otherwise.label}"
         self.block.lines.append(text)
 
     @contextmanager
     def if_unlikely(self, condition: Value) -> Generator[None]:
-        """The code inside runs if the condition holds, which is rare."""
+        """Executes the code inside if the condition holds. LLVM assumes that it rarely does."""
         inside, after = self.append_basic_block("if"), self.append_basic_block("endif")
         self.cbranch(condition, inside, after)
         self.block.lines[-1] = f"{self.block.lines[-1]}, !prof !0"
@@ -303,8 +304,9 @@ class Builder:
     def loop(
         self, first: Value, end: Value, *, step: int = 1, carried: Sequence[Value] = ()
     ) -> Generator[Loop]:
-        """The code inside runs for each number from `first` up to `end`, in steps. The first turn
-        finds `carried`."""
+        """Executes the code inside for each number from `first` up to `end`, by `step`. `carried`
+        are the values for the first iteration.
+        """
         before = self.block
         head, inside, after = (self.append_basic_block(name) for name in ("loop", "turn", "next"))
         self.branch(head)
@@ -325,7 +327,7 @@ class Builder:
         loop.carried = values
 
     def ret(self, value: Value | None = None) -> None:
-        """Ends the function."""
+        """Returns from the function."""
         self.block.lines.append("ret void" if value is None else f"ret {value}")
 
 

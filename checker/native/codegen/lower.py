@@ -1,15 +1,15 @@
-"""A grounded system as LLVM IR, compiled: a function that expands a block of packed states.
+"""Compiles a grounded system to a function that expands a block of packed states.
 
     expand(states, count, out, rows, bad, bad_count) -> successors written
 
-For each of `count` packed states from address `states` on, every successor is written to `out`
-(packed, one behind the other, with room for one word beyond the last), the index of its row to
-`rows` (uint32). A state that breaks an invariant, has a step that breaks a step property or leaves
-a range, or has no successor where it should is noted in `bad` (uint64: the state's index in the
-block shifted by FLAG_BITS, and the violations in the lower bits, see `Flags`). `bad_count` has
-NOTES numbers of 64 bits: how many were noted, and the flags that are looked for; which groups of
-properties are known to hold in these states, and into which the kernel writes those that held in
-the last state (see `judging`).
+For each of `count` packed states from address `states` on, the function writes every successor to
+`out` (packed, contiguous, with room for one word beyond the last), and the index of its row to
+`rows` (uint32). A state is noted in `bad` if it breaks an invariant, is a deadlock, or has a step
+that breaks a step property or leaves a range. A note is a uint64: the state's index in the block
+shifted by FLAG_BITS, and the violations in the lower bits (see `Flags`). `bad_count` has NOTES
+numbers of 64 bits: the number of notes; the flags that are checked; the groups of properties that
+are known to hold in these states; and, as a result, the groups that held in the last state (see
+`judging`).
 """
 
 from __future__ import annotations
@@ -56,13 +56,15 @@ from .sharing import (
 from .simd import expand_lanes, pays
 from .updates import updated
 
-PART = 13_000  # instructions in rows from which on they are a module
-FRAME = (POINTER, POINTER, POINTER, I64, POINTER)  # the arguments of a function that takes steps
-COPIED = 4  # words up to which a successor is written word by word
+PART = 13_000  # instructions of rows after which a new module begins
+FRAME = (POINTER, POINTER, POINTER, I64, POINTER)  # arguments of functions that write successors
+COPIED = 4  # most words of a successor that is written word by word
 
 
 def lower(grounded: Grounded, packing: Packing, canonical: Sorter | None = None) -> Kernel:
-    """Compiles the system. `canonical` writes how a state becomes its representative."""
+    """Compiles the system. `canonical` writes the code that replaces a state by its
+    representative.
+    """
     writer = _Writer(grounded, packing, canonical)
     spans = tuple((group.first, group.end) for group in writer.judging.groups)
     try:
@@ -73,11 +75,10 @@ def lower(grounded: Grounded, packing: Packing, canonical: Sorter | None = None)
 
 @dataclass(frozen=True)
 class _Frame:
-    """A function that takes steps, while it is written: the addresses of the state, of successors,
-    of the indices of their rows, and of faults.
+    """The addresses in a function that writes successors: of the state, of successors, of the
+    indices of their rows, and of faults.
 
-    Two numbers tell faults: the flags of violations, and which of the violations that many rows may
-    cause are checked.
+    Faults are two numbers: the flags of violations, and the bits of the common faults to check.
     """
 
     b: Builder
@@ -88,16 +89,18 @@ class _Frame:
 
     @property
     def common(self) -> Value:
-        """The address of the faults that are to be looked for."""
+        """The address of the common faults to check."""
         return self.b.gep(self.fault, number(1), I64)
 
     def arguments(self, cursor: Value) -> tuple[Value, ...]:
-        """The arguments for another such function. `cursor` is the next successor's index."""
+        """The arguments for a call of another such function. `cursor` is the next successor's
+        index.
+        """
         return self.source, self.out, self.rows, cursor, self.fault
 
     @classmethod
     def of(cls, b: Builder) -> tuple[_Frame, Value]:
-        """The frame and the cursor of a function that is called with them."""
+        """The frame and the cursor from a function's arguments."""
         source, out, rows, cursor, fault, *_ = b.function.args
         return cls(b, source, out, rows, fault), cursor
 
@@ -112,12 +115,12 @@ class _Writer:
         self.faults = Faults(grounded, self.flags)
         self.judging = judging(grounded, packing, self.flags)
         self.compilation = Compilation()
-        self.functions: list[Function] = []  # of the module that begins it all
-        self.rows_functions: list[Function] = []  # that are in no module yet
-        self.elsewhere: list[Function] = []  # in modules of their own
+        self.functions: list[Function] = []  # of the first module
+        self.rows_functions: list[Function] = []  # not in a module yet
+        self.elsewhere: list[Function] = []  # in other modules
 
     def code(self) -> Code:
-        """Everything written and compiled."""
+        """Writes and compiles all functions."""
         if self.canonical is None and pays(self.grounded, self.packing):
             lanes = expand_lanes(self.grounded, self.packing, self.faults, self.judging)
             self.compilation.begin(STRAIGHT + module([lanes]), BEST)
@@ -128,7 +131,7 @@ class _Writer:
         return self.compilation.end()
 
     def close_part(self) -> None:
-        """Makes a module of the rows that are written, and has it compiled."""
+        """Makes a module of the functions of rows, and begins to compile it."""
         self.compilation.begin(module(self.rows_functions))
         for function in self.rows_functions:
             function.blocks.clear()
@@ -138,7 +141,7 @@ class _Writer:
     def function(
         self, name: str, result: str, *arguments: str, shared: bool = False
     ) -> tuple[Function, Builder]:
-        """A function of the first module, and its writer."""
+        """A function of the first module, with its builder."""
         function = Function(name, result, arguments, shared=shared)
         self.functions.append(function)
         return function, Builder(function)
@@ -182,10 +185,10 @@ class _Writer:
         b.ret(*loop.carried)
 
     def divided(self) -> tuple[list[GroundAction], list[tuple[Orbit, list[GroundAction]]]]:
-        """The actions of no orbit's instance, and those of the first instance of each orbit.
+        """The actions of instances in no orbit, and those of the first instance of each orbit.
 
-        Another instance acts as the first would if both were exchanged: successors that differ by
-        an exchange are the same.
+        The actions of another instance are those of the first one after an exchange of both.
+        Successors that differ by an exchange have one representative.
         """
         orbits = () if self.canonical is None else self.canonical.symmetry.orbits
         alone = list(self.grounded.actions)
@@ -197,7 +200,7 @@ class _Writer:
         return alone, alike
 
     def actions_function(self, actions: list[GroundAction]) -> Function:
-        """Several actions as a function of their own."""
+        """A function with several actions."""
         name = f"actions{len(self.functions)}"
         function, b = self.function(name, I64, *FRAME)
         frame, cursor = _Frame.of(b)
@@ -215,14 +218,15 @@ class _Writer:
         b.ret()
 
     def call_represent(self, b: Builder, out: Value, first: Value, end: Value) -> None:
-        """Every state from index `first` up to `end` becomes its representative."""
+        """Replaces every state from index `first` up to `end` by its representative."""
         with b.loop(first, end) as loop:
             place = b.gep(out, b.mul(loop.at, number(self.packing.stride)), I8)
             b.call(self.functions[0], [b.ptrtoint(place)])
 
     def judge(self, frame: _Frame, values: Values, stuck: Value, bad_count: Value) -> None:
-        """Adds the flags of invariants that are broken, and that of a deadlock where a state that
-        is `stuck` may not be."""
+        """Adds the flags of broken invariants, and that of a deadlock if the state is `stuck` but
+        not terminal.
+        """
         b, source, fault = frame.b, frame.source, frame.fault
         always = self.judging.always
         if cost([node for node, _ in always]) <= INLINE:
@@ -243,8 +247,9 @@ class _Writer:
             self.note(b, flagged(b, b.not_(may_end), DEADLOCK), fault)
 
     def judge_groups(self) -> Function:
-        """The flags of invariants that are broken in the groups that are asked for; notes which
-        of these hold."""
+        """A function that returns the flags of broken invariants in the requested groups, and notes
+        the groups that hold.
+        """
         function, b = self.function("judge_groups", I64, POINTER, I64, POINTER)
         source, asked, bad_count = function.args
         values = Values(self.packing, b, self.load(b, source))
@@ -267,7 +272,7 @@ class _Writer:
         return function
 
     def broken(self, b: Builder, values: Values, invariants: Iterable[Fault]) -> Value:
-        """The flags of those that don't hold."""
+        """The flags of the invariants that don't hold."""
         return united(
             b, (flagged(b, b.not_(values.truth(node)), flag) for node, flag in invariants)
         )
@@ -279,14 +284,14 @@ class _Writer:
             if left >= 8:
                 place = b.gep(source, number(8 * at), I8)
                 words.append(b.load(place, I64, align=1))
-            else:  # the last bytes of the state: they end where the state ends
+            else:  # the word that ends where the state ends
                 place = b.gep(source, number(self.packing.stride - 8), I8)
                 whole = b.load(place, I64, align=1)
                 words.append(b.lshr(whole, number(8 * (8 - left))))
         return words
 
     def store_within(self, b: Builder, target: Value, words: list[Value]) -> None:
-        """Stores a state's words without touching a byte behind them."""
+        """Stores a state's words, and changes no byte after them."""
         for at, word in enumerate(words):
             left = self.packing.stride - 8 * at
             value, offset = word, 8 * at
@@ -300,7 +305,8 @@ class _Writer:
         self, frame: _Frame, actions: list[GroundAction], values: Values, cursor: Value
     ) -> Value:
         """Writes the successors by the rows of actions, and notes their violations; returns the
-        index behind the last."""
+        index after the last successor.
+        """
         b = frame.b
         b.store(number(0), frame.common)
         end = self.actions(frame, actions, values, cursor)
@@ -318,8 +324,9 @@ class _Writer:
     def tell_common(
         self, frame: _Frame, values: Values, bits: Sequence[int], wanted: Value
     ) -> None:
-        """Adds the flags of those faults, among some that many rows may make, that are wanted and
-        that steps from this state make."""
+        """Adds the flags of the common faults in `bits` that are `wanted` and that steps from this
+        state have.
+        """
         b, fault = frame.b, frame.fault
         found = united(
             b, (flagged(b, values.truth(self.faults.common[bit][0]), 1 << bit) for bit in bits)
@@ -337,7 +344,7 @@ class _Writer:
     def actions(
         self, frame: _Frame, actions: list[GroundAction], values: Values, cursor: Value
     ) -> Value:
-        """Writes the successors by the rows of actions; returns the index behind the last."""
+        """Writes the successors by the rows of actions; returns the index after the last one."""
         b = frame.b
         called = {id(each): self.rows_function(each) for each in actions if self.is_long(each)}
 
@@ -352,7 +359,7 @@ class _Writer:
             return b.call(function, (*frame.arguments(cursor), number(item.place)))
 
         def asked(item: Item, values: Values, cursor: Value) -> Value:
-            if item.condition.is_constant:  # it is true
+            if item.condition.is_constant:  # always true
                 return tried(item, values, cursor)
             before = b.block
             inside, after = b.append_basic_block("possible"), b.append_basic_block("next")
@@ -371,12 +378,12 @@ class _Writer:
         return cursor
 
     def is_long(self, action: GroundAction) -> bool:
-        """Whether an action's rows are better a function of their own."""
+        """Whether a separate function is better for an action's rows."""
         parts = [n for row in action.rows for n in self.nodes(row)]
         return len(action.possible) > 1 or cost(parts) > INLINE
 
     def rows_function(self, action: GroundAction) -> Function:
-        """The rows of an action as a function of their own: what is rare and long."""
+        """A separate function with the rows of an action, for rare and long code."""
         name = f"rows{len(self.elsewhere) + len(self.rows_functions)}"
         function = Function(name, I64, [*FRAME, I64], shared=True)
         b = Builder(function)
@@ -389,7 +396,7 @@ class _Writer:
         return function
 
     def join(self, b: Builder, incoming: Sequence[tuple[Value, Block]]) -> Value:
-        """A value that depends on the block before; unchanged if it doesn't."""
+        """A phi of the incoming values, or the value itself if all are the same."""
         first, _ = incoming[0]
         if all(value.text == first.text for value, _ in incoming):
             return first
@@ -399,17 +406,17 @@ class _Writer:
         return phi.value
 
     def rows(self, frame: _Frame, action: GroundAction, values: Values, cursor: Value) -> Value:
-        """Writes the successor by the one row whose guard holds, if there is one; returns the index
-        behind it.
+        """Writes the successor by the first row whose guard holds, if there is one; returns the
+        next index.
 
-        The common part of all rows is written once, where they join.
+        The common part of all rows is written once, in the block where they join.
         """
         b = frame.b
         alike = updates_of_all(action.rows)
         own = list(self.apart(action.rows, alike))
         for node in shared_nodes([*(each.nodes for each in own), [*alike.values()]]):
             values.value(node)
-        tried = values.inner()  # what is known on the way through the conditions
+        tried = values.inner()  # values that are computed along the conditions
         taken, after = b.append_basic_block("taken"), b.append_basic_block("next")
         ends: list[Block] = []
         words: list[list[Value]] = []
@@ -450,18 +457,18 @@ class _Writer:
         return self.join(b, [(cursor, none), (grown, end)])
 
     def fault_flags(self, b: Builder, values: Values, row: Own) -> Value:
-        """The flags of a step's violations by the row, without those that many rows share."""
+        """The flags of a step's violations by the row, without common ones."""
         return united(b, (flagged(b, values.truth(node), flag) for node, flag in row.faults))
 
     def note(self, b: Builder, bits: Value, place: Value) -> None:
-        """Adds bits to those at an address, where there are any, which is rare."""
+        """Adds bits to the number at an address if there are any, which is rare."""
         with b.if_unlikely(b.icmp("ne", bits, number(0))):
             b.store(b.or_(b.load(place, I64), bits), place)
 
     def apart(self, rows: Sequence[GroundRow], alike: Mapping[int, Node]) -> Iterator[Own]:
-        """The part of each row that the others lack, tried one after the other."""
+        """The individual part of each row. The conditions are tried in order."""
         graph = self.grounded.graph
-        failed: set[Node] = set()  # what holds where no row before was taken
+        failed: set[Node] = set()  # conditions that hold if no earlier row is taken
         for row in rows:
             condition = graph.and_(*(part for part in conjuncts(row.guard) if part not in failed))
             failed.update(conjuncts(graph.not_(condition)))
@@ -469,17 +476,17 @@ class _Writer:
             yield Own(condition, self.faults.of(row)[1], updates)
 
     def nodes(self, row: GroundRow) -> list[Node]:
-        """The part that a row computes for itself."""
+        """The nodes that a row computes."""
         own = (node for node, _ in self.faults.of(row)[1])
         return [row.guard, *own, *row.updates.values()]
 
     def store(
         self, frame: _Frame, old: list[Value], new: list[Value], row: Value, cursor: Value
     ) -> None:
-        """Writes a successor's words, some of which are the state's own, and its row."""
+        """Writes a successor's words, changed or copied from the state, and its row."""
         b = frame.b
         target = b.gep(frame.out, b.mul(cursor, number(self.packing.stride)), I8)
-        # the last word's bytes behind the state are overwritten by the next successor
+        # the next successor overwrites the bytes of the last word after the state
         copied = self.packing.words > COPIED
         if copied:
             b.copy(target, frame.source, self.packing.stride)

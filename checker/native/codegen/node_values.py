@@ -1,4 +1,4 @@
-"""Nodes of a grounded system as LLVM's values, read from the words of a packed state."""
+"""Nodes of a grounded system as LLVM values, computed from the words of a packed state."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Values:
         place: Value | None = None,
     ) -> None:
         self.packing = packing
-        self.place = place  # the one of an action's choices that is being tried
+        self.place = place  # the action's choice that is being tried
         self.b = b
         self.words = words
         self.known = known or {}
 
     def inner(self) -> Values:
-        """The same values, for a block that not every path runs through."""
+        """A copy of the values, for a block that some paths don't enter."""
         return Values(self.packing, self.b, self.words, dict(self.known), self.place)
 
     def truth(self, node: Node) -> Value:
@@ -93,7 +93,7 @@ def moved(b: Builder, value: Value, distance: int) -> Value:
 
 
 def of_chunk(b: Builder, packing: Packing, leaves: Sequence[Leaf], words: list[Value]) -> Value:
-    """The bits of leaves that lie side by side in a packed state, given as words."""
+    """The bits of adjacent leaves of a packed state, given as words."""
     word, shift, mask = packing.span(leaves)
     return b.and_(b.lshr(words[word], number(shift)), number(mask))
 
@@ -143,7 +143,7 @@ def as_number(b: Builder, value: Value) -> Value:
 
 
 def _alike(b: Builder, one: Value, other: Value) -> tuple[Value, Value]:
-    """Both unchanged if they are truths, else as numbers."""
+    """Both values unchanged if their types are equal, else both as numbers."""
     if one.type == other.type:
         return one, other
     return as_number(b, one), as_number(b, other)
@@ -156,11 +156,11 @@ def _rest(b: Builder, a: Value, size: int) -> Value:
 
 
 def flagged(b: Builder, condition: Value, flag: int) -> Value:
-    """The flag where the condition holds, and 0 elsewhere."""
+    """The flag if the condition holds, else 0."""
     return b.shl(b.zext(condition, I64), number(flag.bit_length() - 1))
 
 
 def united(b: Builder, every: Iterable[Value]) -> Value:
-    """All bits of some values."""
+    """The bitwise or of all values."""
     first, *others = [*every] or [number(0)]
     return reduce(b.or_, others, first)

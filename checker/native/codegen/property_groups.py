@@ -1,8 +1,8 @@
-"""Which properties of a state are looked at together, so that they needn't be looked at again.
+"""Groups of properties that are checked together, and not again for the same part of a state.
 
-Where a search keeps states by their parts (`parts`), a property that reads one part alone holds in
-all states that have the same content there. It is looked at until it has held for that content;
-one that is broken is found again in each such state.
+If a search keeps states by their parts (`parts`), a property that reads only one part has the same
+truth in all states with the same content of the part. It is checked until it has held for that
+content. A broken property is found again in each such state.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ COUNT, WATCHED, KNOWN, HELD = range(4)
 were noted as bad, and which flags are looked for; which groups of properties are known to hold, and
 which did hold in the last state."""
 NOTES = 4
-MOST_GROUPS = 8  # a bit of a byte for each
-LEAST = 32  # nodes of properties from which on it is worth to remember that they held
+MOST_GROUPS = 8  # each is a bit of a byte
+LEAST = 32  # least nodes of properties whose result is kept
 
 Span: TypeAlias = tuple[int, int]
 """Words of a packed state, from the first up to the end."""
@@ -40,20 +40,21 @@ class Group:
 
 @dataclass(frozen=True)
 class Judging:
-    """The properties that are looked at in each state, and the groups of others."""
+    """The properties that are checked in each state, and the groups of others."""
 
     always: tuple[Fault, ...]
     groups: tuple[Group, ...] = ()
 
     @property
     def every(self) -> list[Fault]:
-        """All of them."""
+        """All properties."""
         return [*self.always, *(fault for group in self.groups for fault in group.invariants)]
 
 
 def judging(grounded: Grounded, packing: Packing, flags: Flags) -> Judging:
-    """How to look at the properties of a system's states. The conjuncts of a property are tested
-    one by one: it may read fewer words."""
+    """Divides a system's properties into groups. The conjuncts of a property are divided
+    separately, because each may read fewer words.
+    """
     every = tuple(zip(grounded.invariants, flags.of_invariants, strict=True))
     if packing.stride <= planning.WHOLE or cost([node for node, _ in every]) <= INLINE:
         return Judging(every)

@@ -11,17 +11,17 @@ from ....language import Instance
 from ...ground import Grounded, GroundRow
 from ...ground.graph import Node
 
-COMMON = 8  # rows for which the same fault is looked for once, in the state before the step
-INLINE = 120  # nodes up to which rows are written where they are tried
+COMMON = 8  # least rows whose common fault is checked once, in the state before the step
+INLINE = 120  # most nodes of inline code
 
-FLAG_BITS = 48  # of a note: the others are a state's place among those that are looked at
+FLAG_BITS = 48  # of a note: the other bits are the state's index in its block
 RANGE, DEADLOCK, FIRST = 1, 2, 4
 MOST_PROPERTIES = FLAG_BITS - 4
 """Properties that have a flag of their own. Any others share one, those of steps another."""
 
 
 def flags_in(flags: int) -> Iterator[int]:
-    """Each flag that is among some."""
+    """Yields each flag in `flags`."""
     return (1 << bit for bit in range(flags.bit_length()) if flags >> bit & 1)
 
 
@@ -51,8 +51,9 @@ Fault: TypeAlias = tuple[Node, int]
 
 @dataclass(frozen=True)
 class Own:
-    """A row's own part: when the rows before it aren't taken, when it leaves a range, its
-    updates."""
+    """A row's individual part: its condition after the rows before it, its faults, and its
+    updates.
+    """
 
     condition: Node
     faults: tuple[Fault, ...]
@@ -64,10 +65,10 @@ class Own:
 
 
 class Faults:
-    """The faults of steps: those that many rows have in common, and each row's own.
+    """The faults of steps: common ones of many rows, and individual ones of each row.
 
-    A step that has nothing to do with a property breaks it if the state before does so by itself.
-    `common` has such faults, and each has a bit.
+    If a row doesn't change the fields of a step property, the fault depends only on the state
+    before, and many rows have the same one. `common` has such faults, each with a bit.
     """
 
     def __init__(self, grounded: Grounded, flags: Flags) -> None:
@@ -89,7 +90,7 @@ class Faults:
         return [fault for fault in dict.fromkeys(found) if fault[0] is not self.graph.false]
 
     def _disjuncts(self, node: Node) -> list[Node]:
-        """Nodes of which one holds if the node does."""
+        """The disjuncts of the node: it holds if one of them does."""
         if node.op == "or":
             return [part for arg in node.args for part in self._disjuncts(arg)]
         if node.op == "not" and node.args[0].op == "and":
@@ -97,12 +98,13 @@ class Faults:
         return [node]
 
     def of(self, row: GroundRow) -> tuple[int, tuple[Fault, ...]]:
-        """The bits of a row's common faults, and its own ones by flag."""
+        """The bits of a row's common faults, and its individual faults with their flags."""
         return self.found[id(row)]
 
     def alike(self, rows: Sequence[int]) -> list[list[int]]:
-        """The bits of the common faults that some rows make, in groups: the same rows make all of a
-        group. `rows` has the bits of each row's common faults."""
+        """Groups of bits of common faults: the same rows have all faults of a group. `rows` has the
+        bits of each row's common faults.
+        """
         makers: dict[tuple[int, ...], list[int]] = {}
         for bit in range(len(self.common)):
             makers.setdefault(tuple(row >> bit & 1 for row in rows), []).append(bit)
@@ -118,13 +120,13 @@ class Faults:
 
 
 def updates_of_all(rows: Sequence[GroundRow]) -> dict[int, Node]:
-    """The updates that all rows have."""
+    """The updates that all rows share."""
     first, *others = (row.updates for row in rows)
     return {i: n for i, n in first.items() if all(each.get(i) is n for each in others)}
 
 
 def conjuncts(node: Node) -> tuple[Node, ...]:
-    """The nodes that must all hold for the node to hold."""
+    """The conjuncts of the node: it holds if all of them do."""
     return node.args if node.op == "and" else (node,)
 
 
@@ -149,7 +151,7 @@ def shared_nodes(rows: list[list[Node]]) -> list[Node]:
 
 
 def cost(nodes: list[Node]) -> int:
-    """The number of different nodes to compute, up to a little over `INLINE`."""
+    """The number of different nodes to compute; counting stops above `INLINE`."""
     seen: set[int] = set()
     stack = list(nodes)
     while stack and len(seen) <= INLINE:

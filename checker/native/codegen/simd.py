@@ -1,11 +1,11 @@
-"""The successors of eight states at once, where states are short.
+"""Expands eight short states at once with the processor's vectors.
 
     expand_lanes(states, count, out, rows, bad, bad_count) -> successors written
 
-does the work of `expand` (see `lower`) in less than half of the time. Each of eight states is a
-lane of the processor's vectors, and every row is tried for all of them without a branch: those of
-`expand` are mispredicted often. Successors come row by row, not state by state, and `rows` needs
-room for LANES more.
+has the results of `expand` (see `lower`) and takes less than half of the time. Each of eight states
+is a lane of the vectors, and every row is tried for all of them without a branch: the processor
+often mispredicts the branches of `expand`. Successors are ordered by row, not by state, and `rows`
+needs room for LANES more.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from .sharing import DEADLOCK, FLAG_BITS, INLINE, Faults, cost
 from .updates import updated
 
 LANES = 8
-MOST_WORDS = 2  # of a state, as each is a vector
-ROWS = range(32, 129)  # of all actions: fewer gain little, more take long to compile
+MOST_WORDS = 2  # of a state: each word is a vector
+ROWS = range(32, 129)  # of all actions: with fewer the gain is small, with more compilation is slow
 _NUMBERS, _TRUTHS = f"<{LANES} x i64>", f"<{LANES} x i1>"
 _COUNTING = Value(I64, f"<{', '.join(f'i64 {lane}' for lane in range(LANES))}>")
 
 
 class Lanes(Builder):
-    """Writes instructions that work on a number or a truth of each lane. A constant is the same in
-    all lanes."""
+    """Writes instructions on vectors: a number or a truth for each lane. A constant is the same in
+    all lanes.
+    """
 
     def _wide(self, value: Value) -> str:
         if value.text[0] in "%<":
@@ -59,13 +60,13 @@ class Lanes(Builder):
         return self._give(kind, f"zext {self._typed(a)} to <{LANES} x {kind}>")
 
     def spread(self, scalar: Value) -> Value:
-        """A number that is no constant, in all lanes."""
+        """Copies a number to all lanes."""
         one = self._give(I64, f"insertelement {_NUMBERS} poison, {scalar}, i64 0")
         zeros = f"<{LANES} x i32> zeroinitializer"
         return self._give(I64, f"shufflevector {self._typed(one)}, {_NUMBERS} poison, {zeros}")
 
     def gather(self, base: Value, offsets: Value, alive: Value) -> Value:
-        """The words at addresses behind another, in the lanes that are alive."""
+        """The words at offsets from an address, in the lanes that are alive."""
         places = self._give("ptr", f"getelementptr i8, {base}, {self._typed(offsets)}")
         return self._give(
             I64,
@@ -74,8 +75,7 @@ class Lanes(Builder):
         )
 
     def keep(self, value: Value, kept: Value, place: Value) -> None:
-        """Writes the numbers of the lanes that are kept, one behind the other, and anything behind
-        them."""
+        """Writes the numbers of the kept lanes contiguously. It may overwrite memory after them."""
         packed = self._give(
             I64,
             f"call {_NUMBERS} @llvm.experimental.vector.compress.v8i64({self._typed(value)}, "
@@ -84,14 +84,14 @@ class Lanes(Builder):
         self.block.lines.append(f"store {self._typed(packed)}, {place}, align 8")
 
     def keep_exactly(self, value: Value, kept: Value, place: Value) -> None:
-        """The same, and nothing behind them."""
+        """Writes the numbers of the kept lanes contiguously, and nothing after them."""
         self.block.lines.append(
             f"call void @llvm.masked.compressstore.v8i64({self._typed(value)}, {place}, "
             f"{self._typed(kept)})"
         )
 
     def count(self, truths: Value) -> Value:
-        """How many hold."""
+        """The number of true lanes."""
         bits = self._give(I8, f"bitcast {self._typed(truths)} to i8")
         ones = self._give(I8, f"call i8 @llvm.ctpop.i8({bits})")
         return self._give(I64, f"zext {ones} to i64")
@@ -102,7 +102,7 @@ class Lanes(Builder):
 
 
 def pays(grounded: Grounded, packing: Packing) -> bool:
-    """Whether states and rows are such that `expand_lanes` is worth it on this machine."""
+    """Whether `expand_lanes` is faster for these states and rows on this machine."""
     rows = [row for action in grounded.actions for row in action.rows]
     return (
         packing.words <= MOST_WORDS
@@ -116,8 +116,7 @@ def pays(grounded: Grounded, packing: Packing) -> bool:
 def expand_lanes(
     grounded: Grounded, packing: Packing, faults: Faults, judging: Judging
 ) -> Function:
-    """The function, for a system for which it `pays`, and whose states aren't replaced by
-    representatives."""
+    """The function `expand_lanes`, for a system without symmetry reduction for which it `pays`."""
     return _Writer(grounded, packing, faults, judging).function
 
 
@@ -153,7 +152,7 @@ class _Writer:
         b.ret(*loop.carried)
 
     def load(self, source: Value, alive: Value) -> list[Value]:
-        """The states' words, each state in a lane."""
+        """The states' words, with each state in a lane."""
         stride = self.packing.stride
         starts = self.w.mul(_COUNTING, number(stride))
         words: list[Value] = []
@@ -167,8 +166,9 @@ class _Writer:
     def steps(
         self, words: list[Value], alive: Value, room: list[Value], rows: Value
     ) -> tuple[Value, Value]:
-        """Writes successors' words to the room; returns how many, and their violations, by
-        lanes."""
+        """Writes successors' words to the buffer `room`; returns their number, and the violations
+        by lane.
+        """
         b, w, graph = self.b, self.w, self.grounded.graph
         values = Values(self.packing, w, words)
         written, moved, flags = number(0), truth(False), number(0)
@@ -201,7 +201,7 @@ class _Writer:
         return written, w.select(alive, flags, number(0))
 
     def note(self, flags: Value, at: Value, bad: Value, bad_count: Value) -> None:
-        """Notes the states that have flags, which is rare."""
+        """Notes the states with violations, which are rare."""
         b, w = self.b, self.w
         wrong = w.icmp("ne", flags, number(0))
         several = w.count(wrong)
@@ -212,7 +212,7 @@ class _Writer:
             b.store(b.add(noted, several), bad_count)
 
     def move(self, room: list[Value], count: Value, target: Value) -> None:
-        """Moves so many successors from the room to a target, where they are packed."""
+        """Moves `count` successors from the buffer `room` to `target`, and packs them."""
         b = self.b
         with b.loop(number(0), count) as loop:
             place = b.gep(target, b.mul(loop.at, number(self.packing.stride)), I8)

@@ -27,8 +27,8 @@ def updated(values: Values, words: list[Value], updates: Mapping[int, Node]) -> 
 def _bits(values: Values, items: list[tuple[Place, Node]]) -> Value:
     """The new bits of a word, each at its place and all others 0.
 
-    Leaves that move by the same distance are moved at once, and values with one condition are
-    chosen at once.
+    Leaves with the same shift are shifted together, and values with the same condition are selected
+    together.
     """
     b = values.b
     constant = 0
@@ -59,7 +59,9 @@ def _bits(values: Values, items: list[tuple[Place, Node]]) -> Value:
 
 
 def _placed(values: Values, place: Place, node: Node) -> Value:
-    """The bits of a value at its place; a value out of range, a fault, loses its upper bits."""
+    """The bits of a value at its place. A value out of range, which is a fault, loses its upper
+    bits.
+    """
     b = values.b
     bits = values.number(node)
     if place.low:

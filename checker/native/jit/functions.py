@@ -1,12 +1,12 @@
-"""Functions that Numba compiles, and whose machine code is kept on disk.
+"""Functions that Numba compiles, with a cache of their machine code on disk.
 
-Numba makes LLVM IR of a function, or made it before it was shipped (`shipped`). The IR is compiled
-and kept as that of systems is (`machine_code`). Where the code or the IR is there, Numba isn't
-loaded: that would take 0.4 s and 60 MB, and seconds to compile. The key of the cache covers all
-sources of `checker/native`, as functions of other files are compiled into a function.
+Numba generates the LLVM IR of a function, or the package ships the IR (`shipped`). The IR is
+compiled and cached as that of systems is (`machine_code`). If the code or the IR exists, Numba
+isn't loaded: it would take 0.4 s and 60 MB, and seconds to compile. The key of the cache covers all
+sources of `checker/native`, because functions of other files are inlined.
 
-A function that Python calls returns integers, or nothing. It may not take memory and raises
-nothing: compiled code depends on nothing but the processor.
+A function that Python calls returns integers, or nothing. It may not allocate memory or raise
+errors: compiled code depends only on the processor.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -33,25 +33,27 @@ from ..cache.object_cache import ObjectCache, cache_of
 from ..cache.object_code import BEST, compiler, object_file, processor
 
 WHOLE = "i"
-_NOTHING = c_char * 0  # there may be an array of no bytes
+_NOTHING = c_char * 0  # an array may be empty
 _compiling = Lock()
 _seconds = [0.0]
 
 
 def compiling_seconds() -> float:
-    """How long this process has waited for the compiler of functions: once in an installation."""
+    """The seconds that this process has waited for the compiler of functions, once in an
+    installation.
+    """
     return _seconds[0]
 
 
 class Instruction:
-    """One of `intrinsics` by its name, which is loaded where Numba is."""
+    """An operation of `intrinsics`, by its name. That module is loaded only together with Numba."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     @property
     def compilable(self) -> Any:
-        """The intrinsic as Numba takes it."""
+        """The intrinsic in Numba's form."""
         return getattr(import_module(f"{__package__}.intrinsics"), self.name)
 
     def __call__(self, *_: Any) -> Any:
@@ -59,10 +61,12 @@ class Instruction:
 
 
 class Passed:
-    """Arguments as compiled functions take them: looked at once, and passed many times as one."""
+    """Converted arguments of compiled functions: converted once, and passed many times as one
+    argument.
+    """
 
     def __init__(self, *arguments: Any) -> None:
-        self.arguments = arguments  # they stay where they are
+        self.arguments = arguments  # keeps the arrays alive
         kinds: list[str] = []
         flat: list[int] = []
         _flatten(arguments, kinds, flat)
@@ -72,22 +76,22 @@ class Passed:
 
 
 class Compiled:
-    """A function that is compiled where it is called first, or taken from a former run; it runs
-    without the interpreter's lock.
+    """A function that is compiled at its first call, or comes from the cache. It runs without the
+    interpreter's lock.
 
-    Arguments are whole numbers, contiguous arrays of whole numbers, or some of them as `Passed`,
-    which come faster.
+    Arguments are whole numbers, contiguous arrays of whole numbers, or several of these as
+    `Passed`, which is faster.
     """
 
     def __init__(self, function: Callable[..., Any], inline: Literal["never", "always"]) -> None:
         self.function = function
         self.inline: Literal["never", "always"] = inline
-        # by kinds of arguments: how many results, what to call, what owns the code
+        # by kinds of arguments: number of results, function, owner of the code
         self.codes: dict[tuple[str, ...], tuple[int, Any, Any]] = {}
 
     @property
     def name(self) -> str:
-        """The function with its module."""
+        """The name of the function with its module."""
         return f"{self.function.__module__}.{self.function.__qualname__}"
 
     def __call__(self, *arguments: Any) -> Any:
@@ -103,7 +107,7 @@ class Compiled:
         return given[0] if results == 1 else tuple(given)
 
     def _taken(self, kinds: tuple[str, ...]) -> tuple[int, Any, Any]:
-        """The code for some kinds of arguments, from the cache if that has it."""
+        """The code for these kinds of arguments, loaded or compiled at the first call."""
         with _compiling:
             if kinds not in self.codes:
                 self.codes[kinds] = self._loaded(kinds)
@@ -116,7 +120,7 @@ class Compiled:
         if made is None:
             begun = time.perf_counter()
             with kept.making(key):
-                made = kept.get(key)  # another process may have made it
+                made = kept.get(key)  # another process may have compiled it
                 if made is None:
                     made = self._made(kinds)
                     kept.put(key, made)
@@ -127,23 +131,24 @@ class Compiled:
         return made[0], CFUNCTYPE(None, *[c_int64] * (1 + words))(address), engine
 
     def _made(self, kinds: tuple[str, ...]) -> bytes:
-        """How many results there are, and the object file."""
-        # by their names: they import this module, and are loaded here alone
+        """A byte with the number of results, and the object file."""
+        # lazy: these modules import this one, and are slow to load
         found = import_module(f"{__package__}.shipped").shipped(self, kinds)
         results, text = found or import_module(f"{__package__}.numba_ir").llvm_ir(self, kinds)
         return bytes([results]) + object_file(text, BEST)
 
 
 def compiled(function: Any = None, *, inline: Literal["never", "always"] = "never") -> Any:
-    """The function, compiled; with `inline` it becomes a part of each that calls it."""
+    """Decorates a function to be compiled. `inline="always"` inlines it into its callers."""
     if function is None:
         return partial(compiled, inline=inline)
     return Compiled(function, inline)
 
 
 def _flatten(arguments: Iterable[Any], kinds: list[str], flat: list[int]) -> None:
-    """Adds the kinds of arguments, and the numbers that stand for them: an array is its address and
-    its shape."""
+    """Adds the kinds of arguments to `kinds`, and their words to `flat`: an array is its address
+    and its shape.
+    """
     for each in arguments:
         if isinstance(each, int):
             kinds.append(WHOLE)
@@ -162,8 +167,9 @@ def _flatten(arguments: Iterable[Any], kinds: list[str], flat: list[int]) -> Non
 
 @cache
 def _sources() -> str:
-    """All that the IR of a function depends on. Numba is known by when it was installed, as its
-    version would take longer to find than all sources to read."""
+    """A digest of the inputs of the IR. Numba is identified by its time of installation: reading
+    its version takes longer than reading all sources.
+    """
     digest = sha256()
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(path.read_bytes())
@@ -173,7 +179,7 @@ def _sources() -> str:
 
 
 def _kept() -> ObjectCache:
-    """The cache of compiled code: beside Python's own, or beside this user's code of systems."""
+    """The cache of compiled code: in Python's folder of bytecode, or in the user's cache folder."""
     beside = Path(cache_from_source(__file__)).parent
     there = next(folder for folder in (beside, *beside.parents) if folder.exists())
     return ObjectCache(beside / "native") if os.access(there, os.W_OK) else cache_of("functions")

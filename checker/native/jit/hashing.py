@@ -1,4 +1,4 @@
-"""How words are mixed into hashes of 64 bits."""
+"""Mixes words into hashes of 64 bits."""
 
 # pyright: reportUnknownParameterType=false, reportMissingParameterType=false
 # pyright: reportUnknownVariableType=false
@@ -15,13 +15,13 @@ MIXER = uint64(0xD6E8FEB86659FD93)
 
 @compiled(inline="always")
 def mix(mixed, word):
-    """A hash of one word more."""
+    """The hash with one more word."""
     mixed = (mixed ^ word) * MULTIPLIER
     return mixed ^ (mixed >> uint64(29))
 
 
 @compiled(inline="always")
 def mixed_well(mixed):
-    """A hash whose every bit depends on all that was mixed."""
+    """A hash in which every bit depends on all mixed words."""
     mixed *= MIXER
     return mixed ^ (mixed >> uint64(32))

@@ -12,9 +12,10 @@ from typing import Any
 
 @contextmanager
 def unbroken() -> Generator[None]:
-    """Ctrl-C takes effect when the code inside is done. An interrupted search reports its results:
-    no state may be half-moved then, and no thread at work."""
-    if current_thread() is not main_thread():  # it never interrupts others
+    """Ctrl-C takes effect after the code inside. An interrupted search reports its results, so no
+    state may be half-moved and no thread may run.
+    """
+    if current_thread() is not main_thread():  # Ctrl-C never interrupts other threads
         yield
         return
     came: list[Any] = []

@@ -48,7 +48,7 @@ store8 = intrinsic(_store(types.uint8))
 
 @intrinsic
 def equal_bytes(typing_context: Any, address: Any, byte: Any) -> Any:
-    """A bit for each of 16 bytes at an address: whether it is that one."""
+    """A bit for each of 16 bytes at an address: 1 if it equals `byte`."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         several = ir.VectorType(ir.IntType(8), 16)
@@ -65,7 +65,7 @@ def equal_bytes(typing_context: Any, address: Any, byte: Any) -> Any:
 
 @intrinsic
 def load32_acquire(typing_context: Any, address: Any) -> Any:
-    """A word that other threads may write, and their writes before it."""
+    """An acquire load: a word that other threads may write. Their writes before it are visible."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = builder.inttoptr(args[0], _POINTER)
@@ -76,7 +76,7 @@ def load32_acquire(typing_context: Any, address: Any) -> Any:
 
 @intrinsic
 def compare_exchange32(typing_context: Any, address: Any, expected: Any, new: Any) -> Any:
-    """Stores a word where another one is expected, in one go; returns the one that was there."""
+    """Stores `new` atomically if the word equals `expected`; returns the old word."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = builder.inttoptr(args[0], _POINTER)
@@ -88,7 +88,7 @@ def compare_exchange32(typing_context: Any, address: Any, expected: Any, new: An
 
 @intrinsic
 def fetch_add(typing_context: Any, address: Any, number: Any) -> Any:
-    """Adds to a word of 64 bits in one go; returns the old value."""
+    """Adds to a word of 64 bits atomically; returns the old value."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = builder.inttoptr(args[0], _POINTER)
@@ -99,7 +99,7 @@ def fetch_add(typing_context: Any, address: Any, number: Any) -> Any:
 
 @intrinsic
 def prefetch(typing_context: Any, address: Any) -> Any:
-    """Asks for the cache line at the address, to be read soon."""
+    """Prefetches the cache line at the address."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         i32 = ir.IntType(32)
@@ -114,7 +114,7 @@ def prefetch(typing_context: Any, address: Any) -> Any:
 
 @intrinsic
 def trailing_zeros(typing_context: Any, word: Any) -> Any:
-    """The zeros below the lowest bit that is set in a word; 64 of a word that is 0."""
+    """The number of zeros below the lowest set bit of a word; 64 for the word 0."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
@@ -145,7 +145,7 @@ def call_expand(
 
 @intrinsic
 def scratch(typing_context: Any, words: Any) -> Any:
-    """So many words of 64 bits, a constant, on the stack of the function."""
+    """Memory for `words` words of 64 bits, a constant, on the function's stack."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return cgutils.alloca_once(builder, ir.IntType(64), size=words.literal_value)
@@ -157,7 +157,7 @@ def scratch(typing_context: Any, words: Any) -> Any:
 
 @intrinsic
 def pointer(typing_context: Any, address: Any) -> Any:
-    """The address as a pointer to anything."""
+    """The address as a pointer."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.inttoptr(args[0], _POINTER)

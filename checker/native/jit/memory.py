@@ -20,9 +20,9 @@ import psutil
 
 from .functions import Instruction
 
-# without it, a process that holds large regions may be refused a child; Python names it since 3.13
+# otherwise a process with large regions may fail to fork; Python has the name since 3.13
 _NO_RESERVE = 0x4000 if sys.platform == "linux" else 0
-_READ_AHEAD = 1 << 17  # bytes that Linux reads ahead in one go, and of a request for more no others
+_READ_AHEAD = 1 << 17  # bytes that Linux reads for one request; it ignores the rest
 
 
 (
@@ -39,8 +39,8 @@ _READ_AHEAD = 1 << 17  # bytes that Linux reads ahead in one go, and of a reques
 
 def available() -> int:
     """The bytes that this process may still take: the machine's free memory, or a seventh of the
-    address space under a limit (`ulimit -v`), as regions are reserved for more than their use:
-    states twice, their tables up to three times, buckets half.
+    remaining address space under a limit (`ulimit -v`). Regions reserve more than they use: twice
+    the states, up to three times their tables, half of the buckets.
     """
     free = psutil.virtual_memory().available
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -50,8 +50,9 @@ def available() -> int:
 
 
 def fair_limit(processes: int = 1) -> int:
-    """The bytes that each of so many processes may take in all, if nobody says: its part of three
-    quarters of the available memory, beyond its own."""
+    """The default memory limit of each of `processes` processes, in bytes: its present memory, and
+    its share of three quarters of the available memory.
+    """
     return psutil.Process().memory_info().rss + available() * 3 // (4 * processes)
 
 
@@ -62,11 +63,11 @@ def _refused(size: int, error: Exception) -> str:
 
 
 class Region:
-    """Zeroed memory of a given size that takes real memory only where it was touched.
+    """Zeroed memory of a given size. Only touched pages take real memory.
 
-    With a `file` (a descriptor, open for writing) it is that file's content, which takes disk only
-    where it was touched and which other processes see. Raises MemoryError where the system won't
-    reserve it.
+    With a `file` (a descriptor, open for writing) it is that file's content. Only touched pages
+    take disk, and other processes see the content. Raises MemoryError if the system can't reserve
+    it.
     """
 
     def __init__(self, size: int, file: int | None = None) -> None:
@@ -78,7 +79,7 @@ class Region:
             else:
                 os.ftruncate(file, self.size)
                 self._map = mmap.mmap(file, self.size, flags=mmap.MAP_SHARED | _NO_RESERVE)
-                # else a touch may bring in megabytes around it
+                # otherwise a touch may read megabytes around it
                 self._map.madvise(mmap.MADV_RANDOM)
         except (OSError, ValueError) as error:
             raise MemoryError(_refused(self.size, error)) from None
@@ -86,14 +87,16 @@ class Region:
         self.address = int(self.array.ctypes.data)
 
     def forget(self, start: int, size: int) -> None:
-        """Gives back the memory of whole pages. The content of a file stays there; else it is
-        zero."""
+        """Releases the memory of whole pages. The content of a file stays on disk; other content
+        becomes zero.
+        """
         if sys.platform == "linux":
             self._map.madvise(mmap.MADV_DONTNEED, start, size)
 
     def bring(self, start: int, size: int) -> None:
-        """Reads so many bytes of its file into memory in one go, where they aren't there. A disk
-        takes far longer for the same pages one by one, as touches ask for them."""
+        """Reads `size` bytes of the file into memory at once. A disk takes far longer for page by
+        page, on touches.
+        """
         if sys.platform == "linux":
             end = start + size
             for first in range(start // mmap.PAGESIZE * mmap.PAGESIZE, end, _READ_AHEAD):

@@ -1,8 +1,8 @@
-"""LLVM IR of compiled functions that comes with the package: a first run needs no Numba.
+"""LLVM IR of compiled functions in the package: a first run doesn't load Numba.
 
 `functions.xz` has it as JSON: for each function and kinds of arguments (`ENTRIES`) a digest of its
-sources, the number of its results, and its IR after LLVM's passes. Where a source has changed,
-Numba compiles the function. `python -m epochfence.checker.native.jit.shipped` renews the file.
+sources, the number of its results, and its IR after LLVM's passes. If a source has changed, Numba
+compiles the function. `python -m epochfence.checker.native.jit.shipped` renews the file.
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
@@ -65,8 +65,9 @@ ENTRIES = {
 
 
 def shipped(function: Compiled, kinds: tuple[str, ...]) -> tuple[int, str] | None:
-    """How many results a function has, and a module with a function `entry` that calls it (see
-    `numba_ir`). None if there is none of these sources for this machine and this LLVM."""
+    """The number of a function's results, and a module with a function `entry` that calls it (see
+    `numba_ir`). None if the package has no IR of these sources for this machine and this LLVM.
+    """
     kept = contents()
     if kept["target"] != target():
         return None
@@ -78,12 +79,12 @@ def shipped(function: Compiled, kinds: tuple[str, ...]) -> tuple[int, str] | Non
 
 @cache
 def contents() -> dict[str, Any]:
-    """The contents of the package: `target`, the `versions` that made it, and the `functions`."""
+    """The content of the file: `target`, the `versions` that generated it, and the `functions`."""
     return json.loads(lzma.decompress(FILE.read_bytes()))
 
 
 def target() -> str:
-    """The compiler of the IR."""
+    """The machine and the LLVM version for which the IR is valid."""
     return f"{platform.machine()}, LLVM {llvm.llvm_version_info[0]}"
 
 
@@ -94,7 +95,7 @@ def versions() -> list[str]:
 
 @cache
 def digest(function: Compiled) -> str:
-    """A digest of a function, the numbers that it uses, and all that is compiled into it."""
+    """A digest of a function, of the constants that it uses, and of its inlined functions."""
     python = function.function
     parts = [_definitions(python.__code__.co_filename)[python.__name__]]
     parts += (_all_of(name) for name in ("intrinsics.py", "numba_ir.py"))
@@ -128,8 +129,8 @@ def _bare(tree: ast.AST) -> str:
 
 
 def main(file: Path = FILE) -> None:
-    """Makes the file."""
-    # for any processor of this kind, whatever this one has
+    """Writes the file."""
+    # for every processor of this architecture
     os.environ |= {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
     numba = import_module(f"{__package__}.numba_ir")
     functions: dict[str, Any] = {}
@@ -148,7 +149,7 @@ def named(name: str) -> Compiled:
 
 
 def _optimized(text: str) -> str:
-    """The module after LLVM's passes, without names: Numba counts what it has compiled in them."""
+    """The module after LLVM's passes, without names: Numba's names contain counters."""
     machine = llvm.Target.from_default_triple().create_target_machine(opt=BEST)
     module = llvm.parse_assembly(text.replace("= common local_unnamed_addr", "= internal"))
     optimize(module, machine)

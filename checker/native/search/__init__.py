@@ -1,1 +1,1 @@
-"""The search: levels, workers, checkpoints, and passes over the states that were found."""
+"""The search: levels, workers, checkpoints, and passes over the found states."""

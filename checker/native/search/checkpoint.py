@@ -1,8 +1,9 @@
-"""Finished levels on disk, so that a run that ends early goes on where it was.
+"""Saves finished levels on disk: an interrupted run continues from them.
 
-A folder holds one file of packed states per level, and a manifest that names the run and tells the
-size and checksum of each level; the manifest has a checksum of its own. Every file is written aside
-and renamed, so everything in the manifest is complete. One process at a time has the folder.
+A folder holds one file of packed states per level, and a manifest with the run's identity and the
+size and checksum of each level. The manifest has a checksum as well. Every file is written under
+another name and renamed, so everything in the manifest is complete. Only one process at a time uses
+the folder.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ _valid = validator(
 
 
 class CheckpointError(Exception):
-    """A folder that can't be written to, or that holds another run or no whole one."""
+    """The folder isn't writable, or holds another run or an incomplete one."""
 
 
 def differences(identity: dict[str, Any], manifest: dict[str, Any]) -> list[str]:
-    """The differences to another run that a manifest shows."""
+    """The differences between a run and the run of a manifest."""
     return [
         "the rows differ" if name == "rows" else f"{name} is {wanted} here and {there} there"
         for name, wanted in identity.items()
@@ -59,8 +60,9 @@ def differences(identity: dict[str, Any], manifest: dict[str, Any]) -> list[str]
 
 
 class Checkpoint:
-    """A run's folder. `identity` must be equal for a run to be resumed; `stride` is the size of a
-    packed state in bytes, `rows` the number of rows."""
+    """A run's folder. Only a run with an equal `identity` is resumed. `stride` is the size of a
+    packed state in bytes, `rows` the number of rows.
+    """
 
     def __init__(self, folder: Path, identity: dict[str, Any], stride: int, rows: int) -> None:
         self.folder = folder
@@ -78,7 +80,7 @@ class Checkpoint:
         return sum(level["states"] for level in self.levels)
 
     def begin(self) -> None:
-        """Makes the folder. Raises CheckpointError where it holds a run already."""
+        """Makes the folder. Raises CheckpointError if it already holds a run."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -91,13 +93,13 @@ class Checkpoint:
             )
 
     def close(self) -> None:
-        """Leaves the folder to other processes."""
+        """Releases the folder for other processes."""
         if self._lock is not None:
             os.close(self._lock)
         self._lock = None
 
     def _take(self) -> None:
-        """Takes the folder for this process, and deletes leftovers of a process that died."""
+        """Locks the folder, and deletes unfinished files of a process that died."""
         try:
             self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
         except OSError as error:
@@ -116,7 +118,7 @@ class Checkpoint:
         first: list[int],
         seconds: float,
     ) -> None:
-        """Adds a level, with the counts of the levels before it. Raises CheckpointError."""
+        """Saves a level, with the counts of the levels before it. Raises CheckpointError."""
         if level < len(self.levels):
             return
         try:
@@ -140,8 +142,9 @@ class Checkpoint:
             raise CheckpointError(str(error)) from None
 
     def load(self) -> Iterator[bytes]:
-        """The packed states of each saved level. Raises CheckpointError for another run's folder,
-        and for a file that was changed."""
+        """The packed states of each saved level. Raises CheckpointError for another run's folder
+        and for a changed file.
+        """
         path = self.folder / MANIFEST
         try:
             text = path.read_bytes()

@@ -1,14 +1,15 @@
-"""Strongly connected components of the explored steps, and which of them a fair run can stay in.
+"""Strongly connected components of the explored steps, and the components in which a fair run can
+stay.
 
 Components by D. J. Pearce, A space-efficient algorithm for finding strongly connected components
 (2016): Tarjan's, in twelve bytes a state. Fairness by repeatedly removing states in which no fair
-run stays (E. A. Emerson and C.-L. Lei, 1987): a component in which a weakly fair step is always
-possible and none is taken; and of one in which a strongly fair step is possible and none is taken,
-the states where it is possible.
+run stays (E. A. Emerson and C.-L. Lei, 1987). A component is removed if a weakly fair step is
+always possible in it but never taken. If a strongly fair step is possible but never taken, the
+states where it is possible are removed.
 
-`region` has a number for each state: 0 for one that belongs to nothing any more, a number from FAIR
-on for a component that a fair run can stay in, any other for a set that is still to be divided.
-`masks` has a line for each kind of step: a bit for each fairness that the step counts for.
+`region` has a number for each state: 0 for a removed state, a number from FAIR on for a component
+in which a fair run can stay, any other number for a set that is still to be divided. `masks` has a
+row for each kind of step, with a bit for each fairness assumption about the step.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -25,12 +26,12 @@ from ..jit.memory import prefetch
 from .transitions import BLOCK_BITS
 
 FAIR = 1 << 31
-BEGINS, WITHIN, WANTED = 1, 2, 4  # of a state: a run may begin to be bad, may stay so, has proof
-NONE = 0xFFFFFFFF  # the number of no state
-FIRST = np.uint32(1 << 31)  # in an order, of the first state of a component
+BEGINS, WITHIN, WANTED = 1, 2, 4  # of a state: a bad run may begin, may stay, may end here
+NONE = 0xFFFFFFFF  # no state
+FIRST = np.uint32(1 << 31)  # in an order: marks the first state of a component
 NUMBER = np.uint32(FIRST - np.uint32(1))
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-FAR, NEAR = 32, 16  # states ahead whose offset, and then steps, are prefetched from memory
+FAR, NEAR = 32, 16  # how many states ahead offsets, and then steps, are prefetched
 
 
 @compiled(inline="always")
@@ -47,8 +48,9 @@ def _end(bases, offsets, state):
 
 @compiled(inline="always")
 def _ask_for_steps(bases, offsets, steps, order, far, near):
-    """Asks for the offset of the state at one place of an order, and for the steps of that at
-    another: neighbours in an order are none in memory."""
+    """Prefetches the offset of the state at place `far` of an order, and the steps of the one at
+    place `near`: neighbours in an order aren't adjacent in memory.
+    """
     if 0 <= far < len(order):
         state = np.int64(order[far] & NUMBER)
         prefetch(offsets.ctypes.data + 4 * (state + (state >> BLOCK_BITS)))
@@ -59,7 +61,7 @@ def _ask_for_steps(bases, offsets, steps, order, far, near):
 
 @compiled(inline="always")
 def _ask_for_targets(bases, offsets, targets, rindex, region, state):
-    """Prefetches the entries of the states that a state's steps lead to."""
+    """Prefetches the entries of a state's successors."""
     for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
         target = np.int64(targets[at])
         prefetch(rindex.ctypes.data + 4 * target)
@@ -69,8 +71,9 @@ def _ask_for_targets(bases, offsets, targets, rindex, region, state):
 
 @compiled
 def reach(bases, offsets, targets, flags, region, stack):
-    """Puts the states reached from BEGINS through WITHIN into region 1; returns how many that
-    are."""
+    """Puts the states that are reached from BEGINS through WITHIN into region 1; returns their
+    number.
+    """
     found = 0
     for start in range(len(flags)):
         if not flags[start] & BEGINS or region[start]:
@@ -104,8 +107,9 @@ def _idles(bases, offsets, kinds, masks, state):
 
 @compiled
 def idle(bases, offsets, kinds, flags, region, masks):
-    """Marks as WANTED the states of a region in which no fair step is possible: a run may end
-    there. Returns how many there are."""
+    """Marks as WANTED the states of regions in which no fair step is possible: a run may end there.
+    Returns their number.
+    """
     found = 0
     for state in range(len(flags)):
         if not region[state]:
@@ -118,7 +122,7 @@ def idle(bases, offsets, kinds, flags, region, masks):
 
 @compiled
 def _possible(bases, offsets, kinds, masks, state, found):
-    """Puts into `found` which fair steps are possible in a state."""
+    """Writes the fair steps that are possible in a state to `found`."""
     found[:] = 0
     for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
         for word in range(masks.shape[1]):
@@ -130,9 +134,10 @@ def judge(
     bases, offsets, targets, kinds, masks, weak, strong, region, rindex, mine, members, room, new,
     fair,
 ):  # fmt: skip
-    """Decides the rest of a component, whose members have the index `mine`: nothing; all of it, as
-    the region `fair`; or a part, as the region `new`. `room` has five rows of masks. Returns 0 for
-    nothing, 1 for a fair component, 2 for one that is still to be divided."""
+    """Decides which members of a component, those with the index `mine`, remain: none; all, as the
+    region `fair`; or a part, as the region `new`. `room` is scratch memory of five rows of masks.
+    Returns 0 for none, 1 for a fair component, 2 for one that is still to be divided.
+    """
     words = masks.shape[1]
     anywhere, everywhere, taken, here, unfair = room[0], room[1], room[2], room[3], room[4]
     anywhere[:] = 0
@@ -178,7 +183,7 @@ def judge(
 
 @compiled(inline="always")
 def _repeats(targets, first, end, state):
-    """Whether one of a state's steps leads back to it."""
+    """Whether a state is its own successor."""
     found = False
     for at in range(first, end):
         found |= targets[at] == state
@@ -187,7 +192,7 @@ def _repeats(targets, first, end, state):
 
 @compiled(inline="always")
 def _unnumber(rindex, starts):
-    """Takes away the index of some states, of all without `starts`."""
+    """Clears the index of the states `starts`, or of all states if that is empty."""
     if len(starts):
         for start in starts:
             rindex[start & NUMBER] = 0
@@ -197,7 +202,7 @@ def _unnumber(rindex, starts):
 
 @compiled(inline="always")
 def _enter(stack, iterators, rindex, path, state, index):
-    """Puts a state, with its index, at the end of the path."""
+    """Appends a state to the path, and sets its index."""
     stack[path] = state
     iterators[path] = 0
     rindex[state] = index
@@ -205,9 +210,10 @@ def _enter(stack, iterators, rindex, path, state, index):
 
 @compiled(inline="always")
 def _follow(targets, first, end, region, rindex, state, iterator):
-    """Follows a state's steps within its region from where its iterator is, up to the first to a
-    state without an index. Returns that one, or the state itself if there is none, and the iterator
-    of then."""
+    """Follows a state's steps within its region from its iterator on, up to the first successor
+    without an index. Returns that successor, or the state itself if there is none, and the new
+    iterator.
+    """
     at, below = first + (iterator >> 1), iterator & 1
     following = state
     while at < end:
@@ -225,8 +231,9 @@ def _follow(targets, first, end, region, rindex, state, iterator):
 
 @compiled(inline="always")
 def _close(rindex, stack, back, root, mine):
-    """Gives the members of a component the index `mine`: its root, and those that wait from `back`
-    on, before whom the root is put. Returns where the others begin."""
+    """Gives the members of a component the index `mine`: its root, and its members on the stack
+    from `back` on. Puts the root before them. Returns the place of the next component on the stack.
+    """
     low = back
     while back < len(rindex) and rindex[root] <= rindex[stack[back]]:
         rindex[stack[back]] = mine
@@ -238,8 +245,8 @@ def _close(rindex, stack, back, root, mine):
 
 @compiled(inline="always")
 def _put(order, ordered, members):
-    """Writes a component behind the states that are in order."""
-    for at in range(len(members)):  # a slice, assigned, takes seconds to compile
+    """Appends a component to the ordered states."""
+    for at in range(len(members)):  # assignment to a slice takes seconds to compile
         order[ordered + at] = members[at]
     order[ordered] |= FIRST
 
@@ -249,20 +256,20 @@ def components(
     bases, offsets, targets, kinds, masks, weak, strong, region, rindex, stack, iterators, starts,
     room, new, order,
 ):  # fmt: skip
-    """Divides the regions of some states, of all without `starts`, into their components and judges
-    them, with new regions from `new` on.
+    """Divides the regions of the states `starts` (if empty: of all states) into components and
+    judges them. New regions are numbered from `new` on.
 
-    With an `order`, instead, writes there the states by their components, the first of each with
-    FIRST: nothing leads to a later one. `rindex`, `stack` and `iterators` have a place for each
-    state; an iterator has the number of steps that were followed, and in its last bit whether the
-    state isn't its component's root. Returns how many components are fair, how many are to be
+    With an `order` it writes the states by their components there instead, the first state of each
+    with FIRST; no step leads to a later component. `rindex`, `stack` and `iterators` have a place
+    for each state. An iterator is the number of followed steps, and its last bit is 1 if the state
+    isn't the root of its component. Returns the number of fair components, of those still to be
     divided, and the next new region.
     """
     states, several = len(region), len(starts)
     _unnumber(rindex, starts)
     ordered, fair, open_ = 0, 0, 0
     mine = np.int64(NONE)
-    back = states  # what is on the path lies below in the stack, what waits for its root above
+    back = states  # bottom of the stack: the path; top: states that wait for their root
     for turn in range(several if several else states):
         start = np.int64(starts[turn] & NUMBER) if several else turn
         if region[start] == 0 or region[start] >= FAIR or rindex[start]:
@@ -292,7 +299,7 @@ def components(
                 _put(order, ordered, members)
                 ordered += len(members)
             elif len(members) == 1 and not _repeats(targets, first, end, state):
-                region[state] = 0  # as most are: no run stays in it
+                region[state] = 0  # no run stays in it; most components are like this
             else:
                 outcome = judge(
                     bases, offsets, targets, kinds, masks, weak, strong, region, rindex, mine,
@@ -307,7 +314,7 @@ def components(
 
 @compiled(inline="always")
 def _members_end(order, first):
-    """The end of the component that begins there."""
+    """The end of the component that begins at `first`."""
     end = first + 1
     while end < len(order) and not order[end] & FIRST:
         end += 1
@@ -316,7 +323,7 @@ def _members_end(order, first):
 
 @compiled
 def come(bases, offsets, targets, order, flags):
-    """Marks as WITHIN every state from which one that is WITHIN is reached."""
+    """Marks as WITHIN every state that reaches a state WITHIN."""
     first = 0
     while first < len(order):
         end = _members_end(order, first)
@@ -335,8 +342,9 @@ def come(bases, offsets, targets, order, flags):
 
 @compiled
 def reach_all(bases, offsets, targets, order, rindex, within, reached):
-    """Adds to `reached`, where runs begin, the states that are reached from there through those
-    `within`, for several aims at once: each has a bit. `rindex` still tells components apart."""
+    """Adds to `reached`, the states where runs begin, all states that they reach through states
+    `within`, for several aims at once: each has a bit. `rindex` must still distinguish components.
+    """
     end = len(order)
     while end:
         first = end - 1
@@ -365,8 +373,9 @@ def broken_aims(
     bases, offsets, targets, kinds, masks, weak, strong, region, rindex, stack, iterators, order,
     reached, room,
 ):  # fmt: skip
-    """Returns the bits of the aims that a fair run breaks: it ends, or stays for ever, where the
-    aim's bit is `reached`. Changes `region` and `rindex`."""
+    """Returns the bits of the aims that a fair run breaks: it ends, or stays for ever, in states
+    where the aim's bit is set in `reached`. Changes `region` and `rindex`.
+    """
     broken, one = np.uint64(0), np.uint64(1)
     none = order[:0]
     region[:] = 0
@@ -415,11 +424,11 @@ def broken_aims(
 
 @compiled
 def stem(bases, offsets, targets, flags, initials, parents, queue):
-    """A shortest way from an initial state to one that is BEGINS, then through those WITHIN to one
-    that is WANTED; returns that one's place in `parents`, -1 where there is none.
+    """Finds a shortest path from an initial state to a state BEGINS, then through states WITHIN to
+    a state WANTED. Returns the place of the last state in `parents`, or -1 if there is no path.
 
-    The way is followed back in `parents`, which has two places for each state: one for before it
-    begins, one, further by as many as there are states, for from then on.
+    `parents` leads back along the path. It has two places for each state: one in the first half for
+    the path before BEGINS, and one in the second half for the path after it.
     """
     states = len(flags)
     parents[:] = NONE
@@ -440,7 +449,7 @@ def stem(bases, offsets, targets, flags, initials, parents, queue):
             return place
         for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
             target = np.int64(targets[at])
-            # a run that has reached its goal may begin once more
+            # after its goal a run may begin again
             owes = flags[target] & (WITHIN if place >= states else BEGINS)
             following = target + states if owes else target
             if parents[following] == NONE:
@@ -454,11 +463,11 @@ def stem(bases, offsets, targets, flags, initials, parents, queue):
 def nearest(
     bases, offsets, targets, kinds, masks, region, start, goal, word, bit, rests, parents, queue
 ):
-    """Looks in the component of `start` for the nearest state that is `goal`; without a goal (-1),
-    for one from which a step with this bit stays inside or, if it `rests`, where no such step is
-    possible.
+    """Finds the state `goal` in the component of `start`, by a shortest path. Without a goal (-1)
+    it finds the nearest state from which a step with this bit stays inside or, if it `rests`, in
+    which no such step is possible.
 
-    Returns the state and the step, -1 for no step; the way is followed back in `parents`.
+    Returns the state and the step (-1: no step); `parents` leads back along the path.
     """
     parents[:] = NONE
     parents[start] = start

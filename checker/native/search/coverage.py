@@ -1,4 +1,4 @@
-"""Which of a run's probes some state or step meets, looked for among the states that were found."""
+"""Finds the probes of a run that a found state, or a step from one, meets."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -24,14 +24,16 @@ from .vectors import COMPILED_FROM, Formula, formula, gathered, in_words
 
 @dataclass(frozen=True)
 class Sought:
-    """States that are sought: such that one of the `cases` has both its conditions. The second one
-    is looked at only where the first one holds."""
+    """A condition on sought states: both formulas of one of the `cases` hold. The second formula is
+    evaluated only where the first one holds.
+    """
 
     cases: tuple[tuple[Formula, Formula], ...]
 
     def among(self, words: Any, known: dict[int, Any]) -> bool:
-        """Whether one of the states, given as rows of words, is sought. `known` keeps the values of
-        first conditions in these states, by the conditions' identities."""
+        """Whether one of the states, given as rows of words, is sought. `known` caches the values
+        of first formulas in these states, by the formulas' identities.
+        """
         for first, second in self.cases:
             there = known.get(id(first))
             if there is None:
@@ -47,8 +49,10 @@ def sought(
     taken: Sequence[int],
     packing: Packing,
 ) -> list[Sought]:
-    """The states that meet each of these probes, or from which a step leads that meets it. `taken`
-    counts how often each row was taken: none is sought with a message that no such row sends."""
+    """For each probe, the states that meet it, or that have a step that meets it. `taken` counts
+    how often each row was taken. States with a message that none of the taken rows sends aren't
+    sought.
+    """
     always = formula(grounded.graph.true, packing)
     of_steps = [node for probe, node in probes if probe.of == "step"]
     sent = _changed(grounded, taken)
@@ -59,11 +63,11 @@ def sought(
     conditions: dict[Node, Formula] = {}
 
     def of(probe: Probe, node: Node) -> Sought:
-        """The states in which a node holds, of those that the probe is about."""
+        """The states of the probe's kind in which a node holds."""
         if node is grounded.graph.false or (probe.of == "way" and probe.about not in by_table):
             return Sought(())
         if probe.kind == "message" and leaves_of([node]).isdisjoint(sent):
-            return Sought(())  # a channel is empty at first
+            return Sought(())  # no row sends it, and channels are empty at first
         if node not in conditions:
             conditions[node] = formula(node, packing)
         if probe.of == "state":
@@ -80,13 +84,15 @@ def sought(
 
 
 def _changed(grounded: Grounded, taken: Sequence[int]) -> set[int]:
-    """The leaves that some row changes that was taken."""
+    """The leaves that a taken row changes."""
     rows = (row for action in grounded.actions for row in action.rows if taken[row.row])
     return set(chain.from_iterable(row.updates for row in rows))
 
 
 def _enabled(grounded: Grounded, choices: Choices) -> dict[str, Node]:
-    """The condition under which a row of each table can be taken, for tables that can ever be."""
+    """For each table, the condition under which one of its rows can be taken. Tables without
+    actions are missing.
+    """
     graph, names = grounded.graph, grounded.instance.row_names
     found: dict[str, list[Node]] = {}
     for action in grounded.actions:
@@ -100,14 +106,14 @@ def _enabled(grounded: Grounded, choices: Choices) -> dict[str, Node]:
 def _before_steps(
     grounded: Grounded, choices: Choices, nodes: list[Node], packing: Packing
 ) -> list[Sought]:
-    """The states from which a step leads for which a node holds, for each of these nodes."""
+    """For each node, the states with a step for which the node holds."""
     if not nodes:
         return []
     graph = grounded.graph
     every_step = Steps(graph, nodes, grounded.next_leaves)
     behind = {
         old.value: at for at, old in grounded.next_leaves.items() if old.op == "leaf"
-    }  # a leaf's place in the state after
+    }  # a leaf's place in the next state
     found: list[dict[Node, list[Node]]] = [{} for _ in nodes]
     for action in grounded.actions:
         for row in action.rows:
@@ -133,7 +139,7 @@ def _before_steps(
 
 
 class Choices:
-    """The alternatives of actions. Nodes that were rebuilt for one are known to the next."""
+    """The alternatives of actions. Nodes that are rebuilt for one are cached for the next."""
 
     def __init__(self, grounded: Grounded) -> None:
         self.graph = grounded.graph
@@ -141,7 +147,8 @@ class Choices:
 
     def __call__(self, action: GroundAction) -> Iterator[tuple[Callable[[Node], Node], Node]]:
         """For each alternative, a function that puts it into a node, and the condition under which
-        it is there."""
+        it exists.
+        """
         leaf = choice_leaf(len(action.possible))
         for place, possible in enumerate(action.possible):
             leaves = {leaf: self.graph.number(place)}
@@ -154,8 +161,8 @@ def met(
 ) -> list[bool]:
     """Whether each of the states sought is among the packed states, given as rows of bytes.
 
-    Most are among the first ones. For the rest, the conditions are compiled, and so many threads
-    look at the other states.
+    Most are among the first states. For the rest, the conditions are compiled, and `threads`
+    threads evaluate them on the other states.
     """
     left = {at: one for at, one in enumerate(every) if one.cases}
     parts = (in_words(part, packing) for part in gathered(states))
@@ -174,7 +181,7 @@ def met(
 
 
 def _asked(seeker: Seeker, parts: Iterator[Any], threads: int) -> Any:
-    """Whether a state in some part meets them, for each pair of conditions."""
+    """For each pair of conditions, whether a state in some part meets both."""
     found = np.zeros(seeker.count, dtype=np.bool_)
     with ThreadPoolExecutor(threads) as pool:
         while asked := [pool.submit(seeker, part) for part in islice(parts, 2 * threads)]:

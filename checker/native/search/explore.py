@@ -1,8 +1,8 @@
 """Breadth-first search over every interleaving, level by level, in native code.
 
 A state belongs to the shard that its hash names. In a round, threads first expand states of the
-level and sort the successors by owner, then put them into their shards. Who is free takes the next
-part of either: no shard is written by two threads at once, and no lock is taken.
+level and sort the successors by owner, then put them into their shards. A free thread takes the
+next part of either work. Two threads never write to one shard at once, so no lock is needed.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -39,25 +39,25 @@ from ..store.store import MOST_PER_SHARD, SHARDS, Store
 from .coverage import Sought, met
 from .worker import ALL, MOST_FILLED, MOST_KEPT, SPAN, Worker
 
-LEAST_FILLED = 1 << 10  # states in a bucket from which on it is emptied first
-LEAST_ROUND = 1 << 14  # states expanded between two turns of insertion
-MOST_ROUND, MOST_OF_PARTS = 1 << 20, 1 << 16  # where they are whole, and where parts are kept
-TURNS = 32  # parts of the shards, each of which a thread fills in one go
-INTERRUPTED = "interrupted"  # what stopped a search that no limit did
+LEAST_FILLED = 1 << 10  # the smallest limit of states in a bucket
+LEAST_ROUND = 1 << 14  # least states of a round
+MOST_ROUND, MOST_OF_PARTS = 1 << 20, 1 << 16  # most states of a round: whole, and by parts
+TURNS = 32  # parts of the shards; a thread fills one part at a time
+INTERRUPTED = "interrupted"  # the cause of a stop without a limit
 MEMORY, DISK, DEPTH, TIME = "memory", "disk", "depth", "time"  # limits
-PLACES = "places"  # of the visited set, another one
+PLACES = "places"  # another limit: the places of the visited set
 NO_PLACES = "more memory doesn't help, more shards on Spark do (--engine spark, --shards)"
 NO_PREDECESSOR = "a state of the search has no predecessor in the level before it"
 IMPROVED_FROM = {BEST: 1 << 22, PLAIN: 1 << 19}
-"""States from which on a search gains by code that was made with more effort, the most first."""
-LEAST_BYTES = 7  # of a state that is kept by its parts, and its entry in a table
-IN_BUCKETS = 3  # a round's successors take this part of what whole states take
-PER_ROUND = 256  # bytes of states for each that a round expands where parts are kept
+"""The least states for which code of each effort pays, the most effort first."""
+LEAST_BYTES = 7  # of a state that is kept by its parts, with its entry in a table
+IN_BUCKETS = 3  # a round's successors take one third of the memory of whole states
+PER_ROUND = 256  # bytes of states for each state of a round, if parts are kept
 
 
 @dataclass(frozen=True)
 class Bad:
-    """A state with something wrong: packed, and its violations (flags of `lower`)."""
+    """A packed state with violations (flags of `lower`)."""
 
     state: bytes
     flags: int
@@ -65,9 +65,10 @@ class Bad:
 
 @dataclass
 class Progress:
-    """How far a search has come; `frontier` is the number of states of the level in progress. It is
-    the first `search` of a run, or a later one. `limit` is the memory that it may take, 0 where
-    more goes on disk."""
+    """The progress of a search. `frontier` is the number of states of the current level. `search`
+    is 1 for the first search of a run, and higher for later ones. `limit` is the memory limit in
+    bytes; 0 if further states go on disk.
+    """
 
     states: int
     transitions: int
@@ -83,10 +84,10 @@ class Progress:
 class Search:
     """The result of a search.
 
-    `taken` counts the steps of each row, `first` has the depth of the states that it led to first,
-    0 where no step took it. `stopped` says which limit ended the search early; `wrong` has for each
-    violation's flag the first level with such a state, and the least states there, at most
-    MOST_KEPT. `seconds` are without those of `compiling`: Numba's code stays on disk.
+    `taken` counts the steps of each row. `first` has the depth of the first state that each row led
+    to, 0 for a row without steps. `stopped` is the limit that ended the search early. `wrong` has
+    for each violation's flag the first level with such a state, and the least states there, at most
+    MOST_KEPT. `seconds` don't include the seconds of `compiling`, because Numba's code is cached.
     """
 
     states: int = 0
@@ -103,7 +104,7 @@ class Search:
     memory: int = 0
 
     def note(self, bad: Iterable[Bad], level: int) -> None:
-        """Records the violations in the states of a level, if they are the first ones."""
+        """Records the violations in the states of a level, except flags of earlier levels."""
         here: dict[int, list[bytes]] = {}
         for item in bad:
             for flag in flags_in(item.flags):
@@ -112,26 +113,26 @@ class Search:
             self.wrong.setdefault(flag, (level, nsmallest(MOST_KEPT, states)))
 
     def count(self, taken: Sequence[int], depth: int) -> None:
-        """Takes over how often each row has been taken by the steps to states of `depth`."""
+        """Sets the counts of each row, after the steps to states of `depth`."""
         self.taken = [int(times) for times in taken]
         self.transitions = sum(self.taken)
         self.first = first_depths(self.first, self.taken, depth)
 
 
 def first_depths(known: Sequence[int], taken: Sequence[int], depth: int) -> list[int]:
-    """The depth at which each row was first taken: that of its first count, and 0 before."""
+    """The depth at which each row was first taken; 0 for a row that wasn't taken yet."""
     pairs = zip(known, taken, strict=True)
     return [before or (depth if times else 0) for before, times in pairs]
 
 
 Span: TypeAlias = tuple[int, int, int]
-"""States of a shard, by their positions: the shard, from, up to."""
+"""States of a shard by their positions: the shard, the start, the end."""
 
 
 class Explorer:
     """The states reached so far, and the search that finds the next level.
 
-    `memory_limit` is in bytes, for the whole process. Where memory is short, states go on `disk`.
+    `memory_limit` is in bytes, for the whole process. If memory is short, states go on `disk`.
     """
 
     def __init__(
@@ -148,21 +149,21 @@ class Explorer:
         self.threads = threads
         self.memory_limit = memory_limit
         self.disk = disk
-        self.spilled: int | None = None  # the level from which on states were kept on disk
+        self.spilled: int | None = None  # the first level with states on disk
         self.base = psutil.Process().memory_info().rss
         self.rows = rows
         self.room = room = max(0, memory_limit - self.base)
         most = max(1 << 12, 2 * room // (SHARDS * stride))
         self.asking = _asking(self)
         self.store = Store(stride, most, self.asking)
-        self.divided: Store | None = None  # which takes over the states
-        self.asked = False  # whether parts pay
+        self.divided: Store | None = None  # takes over the states, by their parts
+        self.asked = False  # whether it was decided to keep parts or whole states
         self.levels: list[list[int]] = []
         self.buckets = np.zeros((threads, SHARDS), dtype=np.int64)
         self.filled = np.zeros_like(self.buckets)
         self.emptied = np.zeros_like(self.buckets)
         self.passed = Passed(self.buckets, self.filled, self.emptied)
-        # the buckets of all threads reserve no more than half of what there is room for
+        # the buckets of all threads reserve at most half of the memory
         fair = room // (2 * threads * SHARDS * stride)
         most_filled = min(max(LEAST_FILLED, fair), MOST_FILLED)
         self.workers = [
@@ -174,7 +175,7 @@ class Explorer:
         self.found = Search(taken=[0] * rows, first=[0] * rows)
 
     def may_take(self, extra: int) -> bool:
-        """Whether `extra` more bytes stay within the limit, were all in the buckets new."""
+        """Whether `extra` more bytes stay within the limit if all states in the buckets are new."""
         waiting = int((self.filled - self.emptied).sum()) * self.store.width
         return self.memory + waiting + extra <= self.memory_limit
 
@@ -194,19 +195,19 @@ class Explorer:
         )
 
     def leave_out(self, flags: int) -> None:
-        """Stops looking for the violations that these flags stand for."""
+        """Stops the checks of the violations with these flags."""
         for worker in self.workers:
             worker.bad_count[WATCHED] = ALL & ~flags
 
     def insert(self, states: bytes) -> bool:
-        """Puts packed states, one behind the other, into their shards; False without room."""
+        """Puts contiguous packed states into their shards; False if there is no room."""
         put = self.workers[0].put
-        # what is there already is put there once
+        # states that are already there aren't put again
         return put(states, self.store) or (self._spill() and put(states, self.store))
 
     @unbroken()
     def _spill(self) -> bool:
-        """Keeps the states on disk from now on; False where there is none, or it is full."""
+        """Keeps the states on disk from now on; False if there is no disk, or it is full."""
         if self.store.full and self.store.most == MOST_PER_SHARD:
             self.found.stopped = PLACES
             return False
@@ -217,7 +218,7 @@ class Explorer:
             self._tell_full()
             return False
         self.spilled = max(0, self.depth - 1)
-        self.asked = True  # they stay as they are
+        self.asked = True  # no division into parts on disk
         return True
 
     def _tell_full(self) -> None:
@@ -233,13 +234,13 @@ class Explorer:
             self._divide()
 
     def improve(self, *, one_by_one: bool = False) -> None:
-        """Has faster code made, if the states are enough for it (see `Kernel.improve`)."""
+        """Begins to compile faster code, if there are enough states (see `Kernel.improve`)."""
         for effort, states in IMPROVED_FROM.items():
             if self.count >= states:
                 self.kernel.improve(effort, one_by_one=one_by_one)
 
     def _divide(self) -> None:
-        """Keeps the states by their parts from now on, where that pays and there is room."""
+        """Keeps the states by their parts from now on, if that saves memory and there is room."""
         cut = cut_of(self.store)
         if cut is None:
             return
@@ -268,7 +269,7 @@ class Explorer:
 
     @property
     def steps_so_far(self) -> int:
-        """Steps taken since the last level was finished."""
+        """Steps since the end of the last level."""
         return int(sum(worker.taken.sum() for worker in self.workers))
 
     def level_sizes(self) -> list[int]:
@@ -277,14 +278,16 @@ class Explorer:
         return [end - start for start, end in pairwise(ends)]
 
     def resume(self, taken: list[int], first: list[int], seconds: float) -> None:
-        """Takes over the counts of the levels before the last one that was inserted."""
+        """Restores the counts of the levels before the last inserted one."""
         self.found.taken, self.found.first = taken, first
         self.found.transitions = sum(taken)
         self.found.seconds = seconds
         self.taken += np.array(taken, dtype=np.int64)
 
     def level_ranges(self, level: int) -> list[tuple[int, int]]:
-        """Per shard the positions of a level's states (0 is the initial one): start and end."""
+        """The positions of a level's states in each shard: start and end. Level 0 is the initial
+        one.
+        """
         starts = self.levels[level - 1] if level else [0] * SHARDS
         return list(zip(starts, self.levels[level], strict=True))
 
@@ -296,27 +299,27 @@ class Explorer:
     def expand_level(self, on_round: Callable[[int], None] | None = None) -> tuple[list[Bad], bool]:
         """Expands the last level and inserts its successors.
 
-        Returns the states of the level in which something is wrong, and whether memory was enough.
+        Returns the level's states with violations, and whether memory was sufficient.
         """
         spans = [
             (shard, at, min(at + SPAN, end))
             for shard, (start, end) in enumerate(self.level_ranges(len(self.levels) - 1))
             for at in range(start, end, SPAN)
         ]
-        # neighbours in time stay neighbours: a round takes a part of every shard
+        # a round takes a part of every shard: states found together are expanded together
         spans.sort(key=lambda span: span[1])
         bad: list[Bad] = []
         round_size = self._round_size()
         left = sum(end - start for _, start, end in spans)
         while spans:
-            # a successor takes its place in a bucket, if it is new in a shard, and those of parts
+            # a successor may take memory in a bucket, in a shard and in parts
             free = self.memory_limit - self.memory
             affordable = free // (3 * self._successors * self.store.width)
             if affordable < SPAN:
                 if self._spill():
                     continue
                 return bad, False
-            if self.spilled is not None:  # the fewer rounds, the less often all is read again
+            if self.spilled is not None:  # each round reads the files again, so few rounds
                 round_size = affordable
             self.store.allow(free // 3)
             round_size = min(round_size, affordable)
@@ -347,12 +350,13 @@ class Explorer:
 
     @property
     def _successors(self) -> int:
-        """About how many a state has, at least 1."""
+        """The mean number of successors of a state, at least 1."""
         return 1 + self.found.transitions // max(1, self.found.states)
 
     def _round_size(self) -> int:
-        """How many states a round expands: the more, the more often a look-up finds its part of the
-        table in the cache, and the more memory buckets take."""
+        """The number of states that a round expands. In a larger round more look-ups hit the cache,
+        but buckets take more memory.
+        """
         if self.store.parts is None:
             fair = self.store.held // (IN_BUCKETS * self._successors * self.store.width)
             return min(max(LEAST_ROUND, fair), MOST_ROUND)
@@ -360,8 +364,9 @@ class Explorer:
         return min(max(LEAST_ROUND, fair), MOST_OF_PARTS)
 
     def each(self, function, arguments):  # type: ignore[no-untyped-def]
-        """The results of a function for all arguments, by the available threads. None of them is at
-        work any more when one has raised something, or Ctrl-C came."""
+        """The results of a function for all arguments, by the available threads. If a call raises
+        an error or Ctrl-C comes, it waits for all threads before it raises.
+        """
         if self.pool is None:
             return [function(*args) for args in arguments]
         running = []
@@ -388,7 +393,7 @@ class Explorer:
                 return [(shard, start + done, end)], bad
 
     def _insert_all(self) -> bool:
-        """Puts the remaining buckets into the shards; False where there was no room for some."""
+        """Puts the remaining buckets into the shards; False if there was no room for some."""
         turns = count()
         return all(self.each(self._insert, [(turns,)] * self.threads))
 
@@ -409,22 +414,22 @@ class Explorer:
         self.emptied[:] = 0
 
     def switch_off(self, rows: Collection[int]) -> None:
-        """Takes no step by these rows, as the kernel numbers them, and none in their place."""
+        """Takes no step by these rows (the kernel's numbers). No other row replaces them."""
         for worker in self.workers:
             worker.switch_off(rows)
 
     def predecessors(self, states: Sequence[bytes], level: int) -> list[bytes]:
-        """The least packed states of `level` that have one of the states as a successor, in order,
-        at most MOST_KEPT.
+        """The least packed states of `level` that have one of the states as a successor, sorted, at
+        most MOST_KEPT.
 
-        Raises LookupError where there is none.
+        Raises LookupError if there is none.
         """
         self.improve(one_by_one=True)
         shards = [*enumerate(self.level_ranges(level))]
         turns = 1 + sum(end - start for _, (start, end) in shards) // MOST_ROUND
         least: list[bytes] = []
-        for turn in range(min(turns, SHARDS)):  # Ctrl-C waits for one
-            some = iter(shards[turn::turns])  # each is of the thread that takes it
+        for turn in range(min(turns, SHARDS)):  # Ctrl-C waits for one turn
+            some = iter(shards[turn::turns])  # the threads share the iterator
             found = self.each(self._look_back, [(worker, some, states) for worker in self.workers])
             least = nsmallest(MOST_KEPT, chain(least, *found))
         if not least:
@@ -437,7 +442,7 @@ class Explorer:
         return worker.predecessors(self.store, shards, states)
 
     def met(self, every: Sequence[Sought], packing: Packing) -> list[bool]:
-        """Whether each of the states sought is among those found."""
+        """Whether each of the sought states is among the found ones."""
         return met(every, packing, self.store.all_rows(), self.threads)
 
     def close(self) -> None:
@@ -449,8 +454,9 @@ class Explorer:
 
 
 def _asking(explorer: Explorer) -> Callable[[int], bool]:
-    """The explorer's `may_take` for its stores, which don't keep it alive: its reserved memory is
-    released with its last use, without waiting for the garbage collector."""
+    """The explorer's `may_take` for its stores, as a weak reference: there is no cycle, and the
+    explorer's memory is released without the garbage collector.
+    """
     known = ref(explorer)
 
     def may_take(extra: int) -> bool:
@@ -461,11 +467,11 @@ def _asking(explorer: Explorer) -> Callable[[int], bool]:
 
 
 class Carrier(Protocol):
-    """The carrier of a search: threads of this process (Explorer), or others (`spark.levels`).
+    """The carrier of a search: threads of this process (Explorer), or Spark (`spark.levels`).
 
-    `count` is the number of states held, `memory` their size in bytes, `depth` the number of levels
-    begun, `frontier` the size of the last one, `steps_so_far` the steps taken since then; `taken`
-    are the steps of each row, and `found` is the result.
+    `count` is the number of held states, `memory` their size in bytes, `depth` the number of begun
+    levels, `frontier` the size of the last one, `steps_so_far` the steps since then. `taken` are
+    the steps of each row, and `found` is the result.
     """
 
     found: Search
@@ -502,16 +508,16 @@ def search(
     depth: int | None = None,
     until: float | None = None,
 ) -> bool:
-    """Expands level after level until nothing is new, something is wrong or memory runs out, or
-    all states are expanded that `depth` steps lead to, or at the moment `until` of time.monotonic.
+    """Expands level after level. It ends if no state is new, at a violation, if memory is
+    exhausted, after `depth` steps, or at the time `until` of time.monotonic.
 
-    With `leave_out` it goes on after a violation, except for a step that leaves a range: it takes
-    the flags of all violations so far, has the carrier look for the others, and returns whether
-    there are none.
+    `leave_out` gets the flags of all violations so far. It stops their checks in the carrier, and
+    returns whether no other checks are left. With it the search continues after a violation, except
+    for a step that leaves a range.
 
-    The last level inserted must be open for expansion. The result is in the carrier's `found`;
-    counts are those of whole levels. Ctrl-C ends it as a limit does. Returns False where a level
-    has over `most` states: it is not expanded, and the search may go on with another carrier. A
+    The last inserted level must not be expanded yet. The result is in the carrier's `found`; counts
+    are those of whole levels. Ctrl-C ends the search as a limit does. Returns False if a level has
+    over `most` states: it is not expanded, and the search may continue with another carrier. A
     violation ends the search if `is_violation` accepts it.
     """
     try:
@@ -525,11 +531,11 @@ def search(
 
 
 class _TimeIsUpError(Exception):
-    """The moment has come at which a search ends."""
+    """The time limit of a search is reached."""
 
 
 def _limit(carrier: Carrier) -> int:
-    """The memory that a search may take; 0 where more goes on disk, or to others."""
+    """The memory limit of a search in bytes; 0 if further states go on disk or to Spark."""
     if isinstance(carrier, Explorer) and carrier.disk is None:
         return carrier.memory_limit
     return 0
@@ -598,7 +604,7 @@ def _levels(
 
 
 def why_stopped(carrier: Carrier) -> str:
-    """Which limit ended a search early, and where."""
+    """The sentence about the limit that ended a search early."""
     found = carrier.found
     if found.stopped == DEPTH:
         return f"runs of more than {found.depth - 2} steps weren't looked at (--depth)"
@@ -617,7 +623,7 @@ def why_stopped(carrier: Carrier) -> str:
 
 
 def spilled(carrier: Carrier) -> Iterator[str]:
-    """The data that a search has on disk because memory is short."""
+    """The sentence about states on disk, if memory was short."""
     if isinstance(carrier, Explorer) and carrier.disk is not None and carrier.spilled is not None:
         size = carrier.disk.taken / 2**20
         yield (

@@ -1,11 +1,11 @@
-"""Marks each state for the aims of progress properties: several at once, a bit for each.
+"""Marks each state for the aims of progress properties: several aims at once, a bit for each.
 
     mark(words, count, begins, within)
 
 For each of `count` states from address `words` on, as rows of 64-bit words, it writes a number to
-`begins`: the bits of the aims whose premise holds and whose goal doesn't; and one to `within`: the
-bits of those whose goal doesn't hold. It returns the bits of the aims whose premise holds in some
-state, with the goal or without it.
+`begins`: the bits of the aims whose premise holds and whose goal doesn't. It writes another number
+to `within`: the bits of the aims whose goal doesn't hold. It returns the bits of the aims whose
+premise holds in some state, with or without the goal.
 """
 
 from __future__ import annotations
@@ -35,17 +35,19 @@ _MARK = CFUNCTYPE(c_uint64, c_int64, c_int64, c_int64, c_int64)
 
 
 def kind_of_bits(aims: int) -> Any:
-    """The numbers that have a bit for each of so many aims."""
+    """The NumPy type of numbers with a bit for each of `aims` aims."""
     return np.dtype(f"u{max(1, 1 << (aims - 1).bit_length() >> 3)}")
 
 
 def marker(pairs: Sequence[Pair], packing: Packing, states: int) -> Mark:
-    """Marks so many states for these aims. Several threads may use it."""
+    """The function that marks states for these aims: compiled if there are many `states`. Several
+    threads may call it.
+    """
     return interpreted(pairs) if states < COMPILED_FROM else compiled(pairs, packing)
 
 
 def interpreted(pairs: Sequence[Pair]) -> Mark:
-    """Marks by NumPy, for few states."""
+    """A function that marks by NumPy, for few states."""
 
     def mark(words: Any, begins: Any, within: Any) -> int:
         begins[:] = within[:] = met = 0
@@ -60,7 +62,7 @@ def interpreted(pairs: Sequence[Pair]) -> Mark:
 
 
 def compiled(pairs: Sequence[Pair], packing: Packing) -> Mark:
-    """Marks by machine code, for many states."""
+    """A function that marks by machine code, for many states."""
     kind = kind_of_bits(len(pairs))
     made = code_of([module([_function(pairs, packing, f"i{8 * kind.itemsize}")])], PLAIN)
     engine = load(made)

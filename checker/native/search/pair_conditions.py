@@ -1,9 +1,9 @@
-"""Pairs of conditions on packed states as machine code, for those that many states are asked about.
+"""Pairs of conditions on packed states as machine code, to evaluate them on many states.
 
     seek(words, count, found)
 
 For each of `count` states from address `words` on, as rows of 64-bit words, it writes 1 to the byte
-of `found` of each pair both of whose conditions hold. The second one is a function of its own,
+in `found` of each pair if both its conditions hold. The second condition is a separate function,
 which is called only where the first one holds.
 """
 
@@ -26,7 +26,7 @@ _SEEK = CFUNCTYPE(None, c_int64, c_int64, c_int64)
 
 
 class Seeker:
-    """The compiled pairs. It may be asked by several threads at once."""
+    """The compiled pairs. Several threads may call it at once."""
 
     def __init__(self, pairs: Sequence[tuple[Formula, Formula]], packing: Packing) -> None:
         seconds = list({id(second): second for _, second in pairs}.values())
@@ -37,7 +37,7 @@ class Seeker:
         seek = _seek([(first, functions[id(second)]) for first, second in pairs], packing)
         self.count = len(pairs)
         made = code_of([module([*functions.values(), seek])], PLAIN)
-        self.engine = load(made)  # which owns the code
+        self.engine = load(made)  # the engine owns the code
         self.seek = _SEEK(self.engine.get_function_address(seek.name))
 
     def __call__(self, words: Any) -> Any:

@@ -1,9 +1,8 @@
-"""The steps between the states that a search has found, kept compactly.
+"""The steps between the found states, in compact form.
 
-A state has a number: how many there are before it, shard by shard. Its steps lie one behind the
-other: four bytes for the state that each leads to, and the kind of its label, in a byte where that
-is enough. Where they begin is said in four bytes a state, counted from the beginning of its block
-of states.
+A state has a number: the number of states before it, shard by shard. Its steps are contiguous: four
+bytes for the next state of each, and the kind of its label, in a byte if possible. Each state has
+an offset of its first step in four bytes, relative to its block of states.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -43,7 +42,7 @@ MOST_STATES = 1 << 31
 
 @compiled
 def locate(record, h, width, states, table, groups):
-    """The position of a record in its shard; -1 where it isn't there."""
+    """The position of a record in its shard, or -1."""
     tag = tag_of(h)
     group = group_of(h, table, groups)
     while True:
@@ -66,12 +65,11 @@ def link(
     bad, bad_count, starts, states, tables, groups, kind_of, targets, kinds, offsets, owners,
     hashes, written,
 ):  # fmt: skip
-    """Writes the steps from `count` states of a shard from position `first` on behind the `written`
-    ones of their block; returns how many there are then, or -1 where a step leads to an unknown
-    state.
+    """Appends the steps from `count` states of a shard, from position `first` on, to the `written`
+    ones of their block. Returns the new number of steps, or -1 if a step leads to an unknown state.
     """
     stride, width, several = form[STRIDE], form[WIDTH], parts.shape[0]
-    apart = width if several else stride  # of the records by which states are sought
+    apart = width if several else stride  # the distance of the records that are looked up
     done = 0
     while done < count:
         part = min(SLICE, count - done)
@@ -122,12 +120,12 @@ def link(
 
 
 class Transitions:
-    """The steps between the states of an explorer that has found all of them.
+    """The steps between the states of an explorer after a complete search.
 
-    `targets` and `kinds` have a place for each step: the number of the state that it leads to, and
-    `kind_of` of the kernel's label of the step. Those of state `i` begin at `bases[i >> BLOCK_BITS]
-    + offsets[i + (i >> BLOCK_BITS)]` and end where the next offset says. Raises MemoryError where
-    the explorer's limit leaves no room.
+    `targets` and `kinds` have a place for each step: the number of its next state, and `kind_of` of
+    the kernel's label of the step. The steps of state `i` begin at `bases[i >> BLOCK_BITS] +
+    offsets[i + (i >> BLOCK_BITS)]` and end at the next offset. Raises MemoryError if they exceed
+    the explorer's limit.
     """
 
     def __init__(self, explorer: Explorer, kind_of: Any) -> None:
@@ -156,17 +154,17 @@ class Transitions:
 
     @property
     def bytes(self) -> int:
-        """The size of the steps."""
+        """The bytes of the steps."""
         parts = (self.targets, self.kinds, self.offsets, self.bases)
         return sum(part.nbytes for part in parts)
 
     @property
     def arrays(self) -> tuple[Any, Any, Any, Any]:
-        """Where the steps of states begin, where they lead, and their kinds."""
+        """The bases and offsets of states' steps, their next states and their kinds."""
         return self.bases, self.offsets, self.targets, self.kinds
 
     def _fill(self, worker: Worker, turns: count[int]) -> None:
-        """Takes one block after the other."""
+        """Writes the steps of one block after the other."""
         most = IN_BLOCK * max(1, worker.kernel.most_successors)
         targets = np.empty(most, dtype=np.uint32)
         kinds = np.empty(most, dtype=self.kinds.dtype)
@@ -193,8 +191,9 @@ class Transitions:
         self, worker: Worker, state: int, part: int, kind_of: Any, targets: Any, kinds: Any,
         offsets: Any, written: int,
     ) -> int:  # fmt: skip
-        """Writes the steps of so many states of a shard behind those `written`; how many there are
-        then."""
+        """Appends the steps of `part` states of a shard to the `written` ones; returns their new
+        number.
+        """
         store = self.explorer.store
         shard = self._shard(state)
         written = link(
@@ -222,7 +221,7 @@ class Transitions:
         return labels[: self._link(worker, state, 1, every, targets, labels, offsets, 0)]
 
     def packed(self, number: int) -> bytes:
-        """The packed state of that number."""
+        """The packed state with this number."""
         shard = self._shard(number)
         position = number - int(self.starts[shard])
         return self.explorer.store.bytes_of(shard, position, position + 1)

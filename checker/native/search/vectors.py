@@ -1,4 +1,4 @@
-"""Nodes evaluated on many packed states at once, by NumPy: for questions after a search."""
+"""Evaluates nodes on many packed states at once by NumPy, after a search."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -15,13 +15,14 @@ from ...ground import Leaf
 from ...ground.graph import Node
 from ..store.pack import Packing, Place
 
-COMPILED_FROM = 1 << 14  # states from which on machine code is worth its compilation
-FIRST, AT_ONCE = 1 << 8, 1 << 14  # states that are looked at together, at first and at most
+COMPILED_FROM = 1 << 14  # least states for which compilation pays
+FIRST, AT_ONCE = 1 << 8, 1 << 14  # states that are evaluated together, at first and at most
 
 
 @dataclass(frozen=True)
 class Formula:
-    """A truth over a packed state, as steps of which each uses the results of those before it.
+    """A condition on a packed state, as a list of steps. A step may use the results of earlier
+    steps.
 
     A step is an operator, the positions of its arguments, and a constant, a modulus or the place of
     a leaf.
@@ -30,7 +31,9 @@ class Formula:
     steps: tuple[tuple[str, tuple[int, ...], int | Place], ...]
 
     def __call__(self, words: Any) -> Any:
-        """Whether it holds, for each of the packed states, given as rows of 64-bit words."""
+        """Whether the condition holds, for each of the packed states, given as rows of 64-bit
+        words.
+        """
         done: list[Any] = []
         for op, args, value in self.steps:
             done.append(_applied(op, [done[at] for at in args], value, words))
@@ -57,8 +60,9 @@ def formula(node: Node, packing: Packing) -> Formula:
 
 
 class Columns:
-    """Nodes evaluated on rows of 64-bit words, each part of them once. Leaves without a place have
-    the numbers of `known`."""
+    """Evaluates nodes on rows of 64-bit words, each part of them once. Leaves without a place have
+    the numbers in `known`.
+    """
 
     def __init__(self, words: Any, packing: Packing, known: Sequence[int]) -> None:
         self.words = words
@@ -120,8 +124,9 @@ def _applied(op: str, args: list[Any], value: int | Place, words: Any) -> Any:
 
 
 def in_ranges(states: bytes, packing: Packing, leaves: Iterable[Leaf]) -> bool:
-    """Whether each leaf of packed states, one behind the other, is within its range, and the bits
-    of no leaf are zero: as nothing else is that a search writes."""
+    """Whether each leaf of contiguous packed states is within its range, and all unused bits are
+    zero. A search writes only such states.
+    """
     rows = np.frombuffer(states, dtype=np.uint8).reshape(-1, packing.stride)
     most = {leaf.index: leaf.high - leaf.low for leaf in leaves}
     used = [0] * packing.words
@@ -148,7 +153,7 @@ def in_words(states: Any, packing: Packing) -> Any:
 
 
 def gathered(parts: Iterable[Any]) -> Iterator[Any]:
-    """Arrays of rows put together, or divided, into ever larger ones, up to AT_ONCE rows."""
+    """Joins or divides arrays of rows into larger and larger ones, up to AT_ONCE rows."""
     held: list[Any] = []
     rows, wanted = 0, FIRST
     for part in parts:

@@ -1,4 +1,4 @@
-"""The work of a thread: expand them, sort the successors by owner, look back."""
+"""The work of a thread: it expands states, sorts successors by owner, and finds predecessors."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportMissingParameterType=false
@@ -52,19 +52,19 @@ from ..store.store import (
     packed_states,
 )
 
-LINE = 8  # numbers of 64 bits in a line of the cache
-SLICE = 32  # states expanded between two looks at what they gave
+LINE = 8  # numbers of 64 bits in a cache line
+SLICE = 32  # states expanded before their successors are dealt
 SPAN = 1 << 12  # states that a thread takes at a time
-ALL = (1 << FLAG_BITS) - 1  # flags of what is looked for
-MOST_KEPT = 64  # states of a level that are looked back at
-HASHES = 1 << 12  # of states that are looked back at, of which some may have the same
-WAYS = 4  # places of a table of what was sent where a state may be
-MOST_FILLED = 1 << 17  # states in a bucket from which on it is emptied first
+ALL = (1 << FLAG_BITS) - 1  # flags of all violations
+MOST_KEPT = 64  # most states of a level whose predecessors are sought
+HASHES = 1 << 12  # hashes of sought successors; collisions are possible
+WAYS = 4  # possible places of a state in the table of sent states
+MOST_FILLED = 1 << 17  # most states in a bucket before it is emptied
 
 
 @compiled
 def owners(states, count, stride, found):
-    """Writes to `found` which shards own packed states."""
+    """Writes the shards that own packed states to `found`."""
     for i in range(count):
         state = states + i * stride
         found[i] = owner_of_whole(hash_state(state, stride - 1), state, stride)
@@ -72,10 +72,11 @@ def owners(states, count, stride, found):
 
 @compiled
 def deal(states, count, stride, width, buckets, filled):
-    """Puts the first `width` bytes of packed states, their records or all of them, into the buckets
-    of the shards that own them; returns the fullest's count."""
+    """Puts the first `width` bytes of packed states (the record, or the whole state) into the
+    buckets of their owners; returns the count of the fullest bucket.
+    """
     of_record, fullest = stride - 1, 0
-    if width <= SHORT:  # asked once for all, which is faster
+    if width <= SHORT:  # one test for all states, which is faster
         mask = first_word(of_record)
         for i in range(count):
             state = states + i * stride
@@ -97,12 +98,12 @@ def deal(states, count, stride, width, buckets, filled):
 
 @compiled
 def drop_sent(states, count, stride, sent, mask):
-    """Drops packed states, or records of one shard, that the table `sent` holds, which keeps the
-    others; returns how many are left.
+    """Drops packed states, or records of one shard, that are in the table `sent`, and adds the
+    others to it; returns the number that is left.
 
-    The table has `mask` + 1 places in groups of WAYS, each for the last ones that were to go
-    there. They are compared whole, so that none is dropped for another. A place of zeros is empty:
-    so zeros, whose hash is 0, are never dropped.
+    The table has `mask` + 1 places in groups of WAYS; each group holds its last states. States are
+    compared whole, so none is dropped wrongly. A place of zeros is empty, so the state of zeros,
+    whose hash is 0, is never dropped.
     """
     places = scratch(BLOCK)
     is_short, word = stride <= SHORT, first_word(stride)
@@ -136,8 +137,9 @@ def drop_sent(states, count, stride, sent, mask):
 
 @compiled
 def drop_sent_of_all(buckets, filled, first, last, stride, sent, mask):
-    """Drops the states that the tables at `sent` hold, one for each shard, from the buckets of the
-    shards `first` up to `last`: each of them fits into a cache."""
+    """Drops the states in the tables at `sent`, one table for each shard, from the buckets of the
+    shards `first` up to `last`. Each table fits into a processor's cache.
+    """
     for shard in range(first, last):
         table = sent + shard * (mask + 1) * stride
         filled[shard] = drop_sent(buckets[shard], filled[shard], stride, table, mask)
@@ -145,7 +147,7 @@ def drop_sent_of_all(buckets, filled, first, last, stride, sent, mask):
 
 @compiled
 def drop_rows(out, rows, count, stride, off):
-    """Drops the successors by rows that are switched off; returns how many are left."""
+    """Drops the successors by rows that are switched off; returns the number that is left."""
     kept = 0
     for i in range(count):
         if off[rows[i]] == 0:
@@ -157,8 +159,9 @@ def drop_rows(out, rows, count, stride, off):
 
 @compiled
 def deal_numbers(numbers, count, width, parts, buckets, filled):
-    """Puts the records of states, of which the parts' numbers are given, into the buckets of the
-    shards that own them; returns the fullest's count."""
+    """Puts the records of states, given by their parts' numbers, into the buckets of their owners;
+    returns the count of the fullest bucket.
+    """
     several = parts.shape[0]
     fullest = 0
     begin = numbers.ctypes.data
@@ -175,13 +178,13 @@ def deal_numbers(numbers, count, width, parts, buckets, filled):
 def expand_each(
     expand, states, count, stride, out, rows, bad, bad_count, parts, known, numbers, sought, off
 ):
-    """Expands states one by one, and begins to find the numbers of their successors' parts.
+    """Expands states one by one, and begins to look up the numbers of their successors' parts.
 
-    `known` has the states' own numbers. Returns how many successors were written to `out`, and how
-    many parts' numbers are left to be found (see `begin_fold`).
+    `known` has the numbers of the states' parts. Returns the number of successors in `out`, and the
+    number of parts that are still to be looked up (see `begin_fold`).
     """
     several = parts.shape[0]
-    written, left = 0, np.int64(0)  # a literal would be compiled for by itself
+    written, left = 0, np.int64(0)  # not a literal: Numba would compile a second version
     for i in range(count):
         bad_count[KNOWN], bad_count[HELD] = known_to_hold(parts, known, several * i), 0
         noted, state, successors = bad_count[0], states + i * stride, out + written * stride
@@ -214,18 +217,18 @@ def scatter(
     expand, states, first, count, shard, whole, form, parts, own, room, known, numbers, sought, out,
     rows, bad, bad_count, taken, buckets, filled, most_filled, off,
 ):  # fmt: skip
-    """Expands a shard's states from position `first` on and puts each successor into the bucket of
-    the shard that owns it, but for those by rows that are switched `off`. Where records are
-    numbers, buckets have such records, or whole states by their hash.
+    """Expands a shard's states from position `first` on, and puts each successor into the bucket of
+    its owner, except successors by rows that are switched `off`. If records are numbers, buckets
+    have such records, or `whole` states by their hash.
 
-    Returns how many were expanded: fewer than `count` where a bucket holds over `most_filled`, and
-    where there is no room for parts.
+    Returns the number of expanded states: fewer than `count` if a bucket holds over `most_filled`
+    states, or if there is no room for parts.
     """
     stride, width, several = form[STRIDE], form[WIDTH], parts.shape[0]
     by_parts = several > 0 and not whole
     done = 0
     fullest = 0
-    for owner in range(filled.size):  # by spans before, which may have ended with a full bucket
+    for owner in range(filled.size):  # an earlier span may have filled a bucket
         fullest = max(fullest, filled[owner])
     while done < count and fullest <= most_filled:
         part = min(SLICE, count - done)
@@ -260,7 +263,7 @@ def scatter(
 
 @compiled
 def note_hashes(states, count, stride, noted):
-    """Notes which hashes some packed states have (see `find`)."""
+    """Marks the hashes of packed states in `noted` (see `find`)."""
     for i in range(count):
         noted[hash_state(states + i * stride, stride) & uint64(HASHES - 1)] = 1
 
@@ -270,9 +273,10 @@ def find(
     expand, states, first, count, shard, form, parts, room, known, out, rows, bad, bad_count, off,
     targets, several, noted, hits,
 ):  # fmt: skip
-    """Notes in `hits` which of a shard's `count` states from position `first` on have one of the
-    `several` packed states at `targets`, whose hashes are `noted`, as a successor by a row that
-    isn't switched `off`."""
+    """Writes to `hits` those of a shard's `count` states from position `first` on that have one of
+    the `several` packed states at `targets` as a successor, by a row that isn't switched `off`.
+    `noted` has the hashes of the targets.
+    """
     stride = form[STRIDE]
     found = 0
     for i in range(count):
@@ -299,7 +303,7 @@ def find(
 class Worker:
     """One thread's buffers. `buckets` and `filled` have a place for each shard.
 
-    A bucket that holds over `most_filled` states is to be emptied before more is expanded.
+    A bucket with over `most_filled` states must be emptied before the next expansion.
     """
 
     def __init__(
@@ -322,8 +326,8 @@ class Worker:
         self.bad_count = np.zeros(NOTES, dtype=np.int64)
         self.bad_count[WATCHED] = ALL
         self.taken = np.zeros(rows, dtype=np.int64)
-        self.off = np.zeros(0, dtype=np.uint8)  # or for each row whether it is switched off
-        # all fill up alike: so that their ends don't meet in the same sets of the cache
+        self.off = np.zeros(0, dtype=np.uint8)  # empty, or 1 for each row that is switched off
+        # all buckets fill alike: the offset of 64 bytes keeps their ends in different cache sets
         size = ((most_filled + self.burst) * stride + SLACK + 4095) // 4096 * 4096 + 64
         self.area = Region(size * SHARDS)
         self.buckets = buckets
@@ -334,33 +338,36 @@ class Worker:
         self.work_on(0)
 
     def switch_off(self, rows: Collection[int]) -> None:
-        """Takes no step by these rows, as the kernel numbers them, and none in their place."""
+        """Takes no step by these rows (the kernel's numbers). No other row replaces them."""
         self.off = np.zeros(len(self.taken), dtype=np.uint8)
         self.off[[*rows]] = 1
         self.passed = None
 
     def work_on(self, parts: int) -> None:
-        """Prepares for states of so many parts."""
+        """Makes buffers for states of `parts` parts."""
         self.passed: Passed | None = None
-        # threads write here all the time: none of them shares a line of the cache with another
+        # threads write here all the time: each has its own cache lines
         self.own = np.zeros((LINE + parts, 2), dtype=np.int64)[LINE // 2 :]
         self.known = np.zeros(parts * SLICE, dtype=np.int64)
         self.numbers = np.zeros(parts * self.burst, dtype=np.int64)
         self.sought = np.zeros((parts * self.burst, 4), dtype=np.int64)
 
     def touched(self, width: int) -> int:
-        """Bytes of the buckets that have been in use, with records of so many bytes now."""
+        """The bytes of the buckets that have been in use, with records of `width` bytes now."""
         return int(np.maximum(self.fullest, self.filled * width).sum())
 
     def put(self, states: bytes, store: Store) -> bool:
-        """Puts packed states, one behind the other, into a store; False without room there.
-        Nothing stays in the buckets."""
+        """Puts contiguous packed states into a store; False if there is no room. The buckets are
+        empty afterwards.
+        """
         area = Region(len(states) + SLACK)
         area.array[: len(states)] = np.frombuffer(states, dtype=np.uint8)
         return self.put_from(area.address, len(states) // self.stride, store)
 
     def put_from(self, address: int, count: int, store: Store) -> bool:
-        """The same with states at an address, behind which there are SLACK bytes."""
+        """Puts `count` contiguous packed states at an address, with SLACK bytes after them, into a
+        store.
+        """
         at, fullest = 0, 0
         while at < count:
             left = self.most_filled + self.burst - fullest  # in each bucket
@@ -378,7 +385,9 @@ class Worker:
         return True
 
     def _deal(self, states: int, count: int, store: Store) -> int:
-        """Puts states into buckets; returns the fullest's count, -1 without room for parts."""
+        """Puts states into buckets; returns the count of the fullest one, or -1 if there is no room
+        for parts.
+        """
         if store.parts is None:
             return int(deal(states, count, self.stride, store.width, self.buckets, self.filled))
         parts = store.rows_of_parts
@@ -388,7 +397,7 @@ class Worker:
         return int(deal_numbers(self.numbers, count, store.width, parts, self.buckets, self.filled))
 
     def _flush(self, store: Store) -> bool:
-        """Empties the buckets into a store; False without room there."""
+        """Empties the buckets into a store; False if there is no room."""
         filled = self.filled[np.newaxis]
         buckets = Passed(self.buckets[np.newaxis], filled, np.zeros_like(filled))
         done = store.insert(0, 1, buckets)
@@ -396,22 +405,25 @@ class Worker:
         return done
 
     def fold(self, states: int, count: int, parts: Any) -> bool:
-        """Finds the numbers of packed states, one behind the other; False without room for parts.
-        There are at most `burst` of them."""
+        """Looks up the parts' numbers of at most `burst` contiguous packed states; False if there
+        is no room for parts.
+        """
         left = begin_fold(
             states, count, self.stride, 0, self.known, parts, self.numbers, 0, self.sought, 0
         )
         return end_fold(self.stride, parts, self.own, self.sought, left)
 
     def empty(self, width: int) -> None:
-        """Empties the buckets of records of so many bytes, and remembers how full they were."""
+        """Empties the buckets of records of `width` bytes, and records their fill levels."""
         np.maximum(self.fullest, self.filled * width, out=self.fullest)
         self.filled[:] = 0
 
     def scatter(
         self, store: Store, shard: int, first: int, count: int, *, whole: bool = False
     ) -> int:
-        """Expands up to SPAN states; returns how many (see the function `scatter`)."""
+        """Expands up to SPAN states; returns the number of expanded ones (see the function
+        `scatter`).
+        """
         self.bad_count[0] = 0
         return int(
             scatter(
@@ -441,15 +453,18 @@ class Worker:
         drop_sent_of_all(self.buckets, self.filled, first, last, width, sent, mask)
 
     def noted(self) -> Iterator[tuple[int, int]]:
-        """The violations in the states expanded last: a state's index among them, and flags."""
+        """The violations in the states of the last expansion: the index of a state, and its
+        flags.
+        """
         for note in self.bad[: self.bad_count[0]]:
             yield int(note) >> FLAG_BITS, int(note) & ALL
 
     def predecessors(
         self, store: Store, ranges: Iterable[tuple[int, tuple[int, int]]], states: Sequence[bytes]
     ) -> list[bytes]:
-        """The least packed states that have one of these as a successor, of the positions in each
-        of some shards: at most MOST_KEPT."""
+        """The least packed states, at most MOST_KEPT, that have one of `states` as a successor.
+        `ranges` are the positions to search in each shard.
+        """
         targets = Region(len(states) * self.stride + SLACK)
         targets.array[: len(states) * self.stride] = np.frombuffer(b"".join(states), dtype=np.uint8)
         noted, hits = np.zeros(HASHES, dtype=np.uint8), np.zeros(SPAN, dtype=np.int64)

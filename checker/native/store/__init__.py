@@ -1,1 +1,1 @@
-"""The visited set: packed states, whole or cut into shared parts, in memory or on disk."""
+"""The visited set: packed states, whole or by their parts, in memory or on disk."""

@@ -1,8 +1,8 @@
-"""Memory on disk, for states that don't fit: the content of files that nobody else sees.
+"""Memory on disk, for states that don't fit into memory: the content of private files.
 
-A page of such memory stays in memory only for as long as it is in use: the kernel writes it to the
-file, and reads it again. Disk is taken before it is written to, as a process dies that writes to a
-page for which there is no disk.
+Only pages in use stay in memory: the operating system writes them to the file, and reads them
+again. Disk is allocated before memory is written: a process is killed if it writes to a page
+without disk.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ..jit.memory import Region
 
 
 class DiskError(Exception):
-    """A folder in which no file can be made. The message says which and why."""
+    """No file can be made in a folder. The message has the folder and the reason."""
 
 
 class Disk:
-    """Files in a folder, gone when this process ends, however it ends. Raises DiskError."""
+    """Files in a folder. They disappear when this process ends, in any way. Raises DiskError."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -38,11 +38,11 @@ class Disk:
         return number
 
     def region(self, name: str, size: int) -> Region:
-        """Memory that is a file's content, and that no disk is taken for yet."""
+        """Memory that is a file's content, without allocated disk."""
         return Region(size, self._files[name])
 
     def take(self, name: str, start: int, size: int) -> bool:
-        """Takes disk for a part of a file; False where the disk is full."""
+        """Allocates disk for a part of a file; False if the disk is full."""
         try:
             os.posix_fallocate(self._files[name], start, size)
         except OSError as error:
@@ -52,17 +52,17 @@ class Disk:
 
     @property
     def taken(self) -> int:
-        """Bytes of disk that the files have."""
+        """The allocated bytes of the files."""
         return sum(512 * os.fstat(number).st_blocks for number in self._files.values())
 
     @property
     def free(self) -> int:
-        """Bytes that the disk has."""
+        """The free bytes of the disk."""
         told = os.fstatvfs(self._files["states"])
         return told.f_bavail * told.f_frsize
 
     def close(self) -> None:
-        """Gives the disk back; the memory of its regions stays until nobody has them."""
+        """Closes the files. The disk is released when the last region is gone."""
         for number in self._files.values():
             os.close(number)
         self._files.clear()

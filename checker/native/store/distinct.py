@@ -1,7 +1,7 @@
-"""Counts the different values that a part of packed states has, or estimates their number.
+"""Counts the different values of a part of packed states, or estimates their number.
 
-A part is some bits of a state. A table keeps the hashes of its values. When the table is full, only
-hashes that end in one more zero bit are kept from then on, and each stands for twice as many.
+A part is some bits of a state. A table holds the hashes of its values. Whenever the table is full,
+it keeps only hashes that end in one more zero bit, and each counts twice as much.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -22,15 +22,16 @@ from ..jit.functions import compiled
 from ..jit.hashing import mix, mixed_well
 from ..jit.memory import load64
 
-TABLE_BITS = 20  # three quarters of so many are counted exactly
+TABLE_BITS = 20  # up to three quarters of 2**20 values are counted exactly
 Mask: TypeAlias = tuple[Any, Any]
-"""Which words have bits under a mask, and which bits of each."""
+"""A mask of a state: indices of words, and the bits of each."""
 
 
 @compiled
 def keep(h, table, kept, spare):
-    """Keeps a hash in the table; `kept` has the number of them and how many zeros they end in,
-    `spare` is another table of the same size."""
+    """Adds a hash to the table. `kept` has the number of hashes in it, and the number of their
+    trailing zeros; `spare` is another table of the same size.
+    """
     h = mixed_well(h)
     if h == uint64(0):
         h = uint64(1) << uint64(63)
@@ -51,7 +52,7 @@ def keep(h, table, kept, spare):
 
 @compiled
 def _put(h, table):
-    """Puts a hash into the table; False where it is there already."""
+    """Puts a hash into the table; False if it is already there."""
     place = np.int64(h >> uint64(64 - TABLE_BITS))
     while table[place] != uint64(0):
         if table[place] == h:
@@ -63,7 +64,7 @@ def _put(h, table):
 
 @compiled
 def keep_masked(states, count, stride, words, masks, table, kept, spare):
-    """Keeps the hashes of the bits under the masks of these words, in each of the states."""
+    """Adds the hash of each state's bits under the masks of these words."""
     for i in range(count):
         h = uint64(0)
         for at in range(words.size):
@@ -73,9 +74,10 @@ def keep_masked(states, count, stride, words, masks, table, kept, spare):
 
 @compiled
 def keep_contents(states, count, stride, there, places, table, kept, spare):
-    """Keeps the hashes of numbers in the states that have all bits of `there` (a word, a mask).
+    """Adds the hash of each state's numbers at `places`, for states with all bits of `there` (a
+    word, a mask) set.
 
-    A line of `places` has a number's word, shift, mask and offset.
+    A row of `places` has a number's word, shift, mask and offset.
     """
     for i in range(count):
         state = states + i * stride
@@ -90,7 +92,7 @@ def keep_contents(states, count, stride, there, places, table, kept, spare):
 
 @compiled
 def most_bits(states, count, stride, words, masks):
-    """The most bits under the masks that a state has set, and those of all states together."""
+    """The most set bits under the masks in one state, and their number in all states together."""
     most, total = 0, 0
     for i in range(count):
         bits = 0
@@ -106,7 +108,7 @@ def most_bits(states, count, stride, words, masks):
 
 @dataclass(frozen=True)
 class Count:
-    """A number of different values; an estimate unless `exact`."""
+    """The number of different values; an estimate unless `exact`."""
 
     number: int
     exact: bool
@@ -116,15 +118,15 @@ class Count:
 
 
 class Distinct:
-    """The different values that were kept: a table of hashes for the functions above."""
+    """A set of different values: a table of hashes for the functions above."""
 
     def __init__(self) -> None:
         self.table = np.zeros(1 << TABLE_BITS, dtype=np.uint64)
-        self.spare = np.zeros_like(self.table)  # takes memory only where it is used
+        self.spare = np.zeros_like(self.table)  # untouched pages take no memory
         self.kept = np.zeros(2, dtype=np.int64)
 
     def keep_masked(self, states: int, count: int, stride: int, bits: Mask) -> None:
-        """Keeps the values of `count` states from an address on under a mask."""
+        """Adds the values of `count` states from an address on under a mask."""
         keep_masked(states, count, stride, *bits, self.table, self.kept, self.spare)
 
     def keep_contents(
@@ -135,21 +137,22 @@ class Distinct:
         there: tuple[int, int],
         places: Sequence[tuple[int, int, int, int]],
     ) -> None:
-        """Keeps the numbers at some places (see the function) of the states that have all bits of
-        `there`, a mask in a word."""
+        """Adds the numbers at `places` (see the function) of the states with all bits of `there`, a
+        mask of a word, set.
+        """
         mask = np.array(there, dtype=np.uint64).view(np.int64)
         numbers = np.array(places, dtype=np.int64).reshape(-1, 4)
         keep_contents(states, count, stride, mask, numbers, self.table, self.kept, self.spare)
 
     @property
     def count(self) -> Count:
-        """The number of different ones."""
+        """The number of different values."""
         number, zeros = (int(n) for n in self.kept)
         return Count(number << zeros, not zeros)
 
 
 def bits_set(states: int, count: int, stride: int, bits: Mask) -> tuple[int, int]:
-    """The most bits under a mask that a state has set, and those of all states together."""
+    """The most set bits under a mask in one state, and their number in all states together."""
     most, total = most_bits(states, count, stride, *bits)
     return int(most), int(total)
 

@@ -1,4 +1,4 @@
-"""Where each leaf lies in a packed state: a few bits of a 64-bit word.
+"""The places of leaves in a packed state: each has a few bits of a 64-bit word.
 
 A packed state is `stride` bytes: whole words, little-endian, and of the last word only the bytes
 that hold bits. A leaf never crosses a word.
@@ -25,7 +25,7 @@ class Place:
 
     @property
     def mask(self) -> int:
-        """The bits, in their word."""
+        """The bits of the place in their word."""
         return ((1 << self.width) - 1) << self.shift
 
 
@@ -39,21 +39,24 @@ class Packing:
     bits: int
 
     def span(self, leaves: Sequence[Leaf]) -> tuple[int, int, int]:
-        """The word of leaves that lie side by side, the first one's shift, and the bits of all of
-        them, shifted to the right."""
+        """The word of adjacent leaves, the shift of the first one, and a mask of the bits of all,
+        shifted to the right.
+        """
         places = [self.places[leaf.index] for leaf in leaves]
         bits = sum(place.width for place in places)
         return places[0].word, places[0].shift, (1 << bits) - 1
 
     def pack(self, vector: tuple[int, ...]) -> bytes:
-        """The numbers of all leaves as a packed state; leaves without a place are left out."""
+        """Packs the numbers of all leaves; leaves without a place are left out."""
         words = [0] * self.words
         for index, place in self.places.items():
             words[place.word] |= (vector[index] - place.low) << place.shift
         return b"".join(word.to_bytes(8, "little") for word in words)[: self.stride]
 
     def unpack(self, state: bytes, vector: Sequence[int]) -> tuple[int, ...]:
-        """The numbers of all leaves; those without a place are as in the vector."""
+        """The numbers of all leaves of a packed state. Leaves without a place have those of the
+        vector.
+        """
         numbers = list(vector)
         for index, place in self.places.items():
             word = int.from_bytes(state[8 * place.word : 8 * place.word + 8], "little")
@@ -67,7 +70,9 @@ def width(leaf: Leaf) -> int:
 
 
 def packed(groups: Iterable[list[Leaf]]) -> Packing:
-    """Places for the leaves of all groups; a group of at most a word's bits shares one word."""
+    """Assigns places to the leaves of all groups. A group of at most a word's bits is in one
+    word.
+    """
     places: dict[int, Place] = {}
     free: list[int] = []  # the bits used of each word
 
@@ -88,7 +93,7 @@ def packed(groups: Iterable[list[Leaf]]) -> Packing:
                 put([leaf], width(leaf))
     if not free:
         free.append(0)
-    # the last word is the one whose unused bytes are saved: let it be the emptiest
+    # the emptiest word is the last one, because its unused bytes are saved
     last = min(range(len(free)), key=lambda w: free[w])
     order = [w for w in range(len(free)) if w != last] + [last]
     renamed = {word: at for at, word in enumerate(order)}

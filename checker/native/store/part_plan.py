@@ -1,4 +1,4 @@
-"""How to cut states into parts so that they take least memory, planned from a sample of them."""
+"""Plans how to cut states into parts with the least memory, from a sample of states."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -14,27 +14,27 @@ import numpy as np
 
 from ..jit.hashing import MIXER, MULTIPLIER
 
-SAMPLE = 1 << 15  # states
-STATES = 1 << 22  # for which a plan is made
+SAMPLE = 1 << 15  # states of the sample
+STATES = 1 << 22  # the number of states that a plan assumes
 MOST_PARTS = 4
-MOST_PLANS = 20_000  # that are looked at
-SLOT = 6  # bytes that find a content
-WORTH = 2 / 3  # of what whole states take is the most that their parts may take
-WHOLE = 16  # bytes of a state up to which it is kept whole
+MOST_PLANS = 20_000  # most plans that are compared
+SLOT = 6  # bytes of a slot for a content
+WORTH = 2 / 3  # most memory of parts, relative to whole states
+WHOLE = 16  # most bytes of a state that isn't cut
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The words where parts end, and how many contents each part is expected to have."""
+    """The words where parts end, and the expected number of contents of each part."""
 
     ends: tuple[int, ...]
     contents: tuple[int, ...]
 
 
 def plan(states: Any) -> Plan | None:
-    """How to cut states, given as rows of bytes; None where whole states are as good.
+    """Plans how to cut states, given as rows of bytes; None if whole states take as little memory.
 
-    The number of contents is estimated from that in the sample and that in half of it. Very large
+    The number of contents is estimated from the numbers in the sample and in half of it. Very large
     states are cut into fewer parts.
     """
     stride = states.shape[1]
@@ -68,7 +68,9 @@ def plan(states: Any) -> Plan | None:
 
 
 def _hashed(words: Any) -> Any:
-    """A line of hashes for each word of the sample, such that those of a part may be added."""
+    """A row of hashes for each word of the sample. The hash of a part is the sum of its words'
+    hashes.
+    """
     places = np.arange(1, words.shape[1] + 1, dtype=np.uint64) * MIXER
     mixed = (words.T ^ places[:, np.newaxis]) * MULTIPLIER
     return (mixed ^ (mixed >> np.uint64(29))) * MIXER

@@ -1,5 +1,6 @@
-"""From whole states to their parts: how a store's states are cut, and how another one takes them
-over."""
+"""From whole states to their parts: plans how to cut a store's states, and moves them to another
+store.
+"""
 
 # pyright: reportUnknownMemberType=false
 
@@ -14,11 +15,13 @@ from ..search.worker import Worker
 from .part_plan import SAMPLE, Plan, plan
 from .store import SHARDS, Store
 
-DIVIDED_FROM = 1 << 17  # states from which on they are kept by their parts, where that pays
+DIVIDED_FROM = 1 << 17  # least states to cut into parts
 
 
 def cut_of(store: Store) -> Plan | None:
-    """How to cut a store's states, by a sample of them; None where whole states are as good."""
+    """Plans how to cut a store's states, from a sample; None if whole states take as little
+    memory.
+    """
     step = max(1, int(store.counts.sum()) // SAMPLE)
     return plan(np.concatenate([states[::step] for states in gathered(store.all_rows())]))
 
@@ -26,9 +29,10 @@ def cut_of(store: Store) -> Plan | None:
 def taken_over(
     whole: Store, levels: Iterable[Sequence[int]], into: Store, worker: Worker
 ) -> list[list[int]] | None:
-    """Puts levels, given by the states of each shard at their ends, from one store into another.
+    """Copies levels from one store into another. Each level is given by the number of states in
+    each shard at its end.
 
-    Returns the levels there, None where there is no room.
+    Returns the levels in the new store, or None if there is no room.
     """
     worker.work_on(0 if into.parts is None else len(into.rows_of_parts))
     found: list[list[int]] = []

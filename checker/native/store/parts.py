@@ -1,13 +1,13 @@
-"""Packed states cut into parts, of which equal ones are kept once.
+"""Packed states cut into parts: equal parts are stored once.
 
-A part is some words of a state that lie side by side. Each different content of it is kept once and
-has a number; a state is then its parts' numbers, of as many bits as there are contents. Nothing is
-hashed away. A successor differs from the state that it comes from in few parts: the others' numbers
-are known without a look.
+A part is some adjacent words of a state. Each different content of it is stored once and has a
+number. A state is the numbers of its parts, with as many bits as the number of contents needs. No
+state is lost by a hash collision. A successor differs from its predecessor in few parts: the
+numbers of the others need no look-up.
 
-That is the recursive state compression of Laarman, van de Pol and Weber (SPIN 2011) with a tree of
-one level, Holzmann's COLLAPSE (1997), but for where parts begin and end: a sample of the states
-says (`planning`).
+This is the recursive state compression of Laarman, van de Pol and Weber (SPIN 2011) with a tree of
+one level, or Holzmann's COLLAPSE (1997). Here a sample of the states decides where parts begin and
+end (`part_plan`).
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -42,32 +42,35 @@ from .part_plan import Plan
 
 CHUNK = 64  # numbers that a thread takes at a time
 LEAST_SLOTS = 1 << 10
-LEAST_BITS, MORE_BITS, MOST_BITS = 10, 2, 32  # of a number, which gets some more at a time
+LEAST_BITS, MORE_BITS, MOST_BITS = 10, 2, 32  # of a number; it grows by MORE_BITS
 KEYS, SLOTS, SIZE, LIMIT, USED, FIRST, WORDS, BITS, GROUPS, HELD_IN = range(10)
-"""What a part's row says: where contents lie, where the slots lie that find them, how many slots
-there are, the most numbers that may be given and how many were; its first word and how many it has;
-the bits of its numbers; which groups of properties read this part alone, and where a byte for each
-content lies that says which of them have held (see `judging`)."""
+"""The fields of a part's row: the addresses of its contents and of the slots of their hash table;
+the number of slots; the most numbers that may be given, and the given ones; its first word and its
+number of words; the bits of its numbers; the groups of properties that read only this part, and the
+address of a byte for each content with the groups that have held (see `judging`).
+"""
 FIELDS = 10
 
 
 @compiled(inline="always")
 def last_bits(end, stride):
-    """Which bits of the word before word `end` belong to a packed state; up to 7 bytes behind the
-    state are read with its last word."""
+    """A mask of the bits of a packed state in the word before word `end`. The last word of a state
+    is read with up to 7 bytes after the state.
+    """
     return ~uint64(0) >> uint64(8 * max(0, 8 * end - stride))
 
 
 @compiled(inline="always")
 def slot_of(h, size):
-    """The slot where the search for a content begins."""
+    """The first slot of the search for a content."""
     return np.int64(((h >> uint64(32)) * uint64(size)) >> uint64(32))
 
 
 @compiled(inline="always")
 def numbers_in(size):
-    """The bits of a slot that hold a number and 1 more; the others hold bits of a hash, so that a
-    content is hardly ever looked at in vain."""
+    """A mask of the bits of a slot that hold a number plus 1. The other bits hold a part of the
+    hash, so few contents are compared in vain.
+    """
     return uint64(size - 1) & uint64(0xFFFFFFFF)
 
 
@@ -79,7 +82,7 @@ def mark_of(h, numbers):
 
 @compiled(inline="always")
 def hash_part(content, words, last):
-    """64 bits from the words of a part at an address: of the last one, those bits."""
+    """A hash of 64 bits of the words of a part at an address; `last` masks the last word."""
     summed, factor = (load64(content + 8 * words - 8) & last) * MULTIPLIER, MIXER
     for at in range(words - 1):
         word = load64(content + 8 * at)
@@ -91,7 +94,7 @@ def hash_part(content, words, last):
 
 @compiled(inline="always")
 def same_words(a, b, words, last):
-    """Whether there are the same words at two addresses: of the last one, those bits."""
+    """Whether the words at two addresses are equal; `last` masks the last word."""
     different = (load64(a + 8 * words - 8) ^ load64(b + 8 * words - 8)) & last
     for at in range(words - 1):
         different |= load64(a + 8 * at) ^ load64(b + 8 * at)
@@ -100,20 +103,20 @@ def same_words(a, b, words, last):
 
 @compiled(inline="always")
 def number_at(address, place):
-    """A number of 64 bits, by its place behind an address."""
+    """The number of 64 bits at a place counted from an address."""
     return np.int64(load64(address + 8 * place))
 
 
 @compiled(inline="always")
 def prefetch_content(key, words):
-    """Asks for a content at an address, which may lie in two lines of the cache."""
+    """Prefetches a content at an address, which may cross two cache lines."""
     prefetch(key)
     prefetch(key + 8 * words - 8)
 
 
 @compiled(inline="always")
 def likely_slot(h, row):
-    """The first slot from that of a hash on that is empty, or has its mark."""
+    """The first slot, from that of the hash on, that is empty or has the mark of the hash."""
     slots, size = number_at(row, SLOTS), number_at(row, SIZE)
     numbers = numbers_in(size)
     mark = mark_of(h, numbers)
@@ -129,11 +132,11 @@ def likely_slot(h, row):
 
 @compiled(inline="always")
 def intern(content, last, mark, at, row, own):
-    """The number of the content at an address, of whose last word these are the bits; it gets one
-    where it has none; -1 where there are no more.
+    """The number of the content at an address; `last` masks its last word. A new content gets the
+    next number; -1 if no number is free.
 
     `mark` is that of its hash, and no slot before slot `at` has it. `row` is the address of the
-    part's row, `own` that of the numbers that the thread may give: from the first up to the second.
+    part's row. `own` is the address of the thread's free numbers: the first one and the end.
     """
     keys, slots, size = number_at(row, KEYS), number_at(row, SLOTS), number_at(row, SIZE)
     words, numbers = number_at(row, WORDS), numbers_in(size)
@@ -154,7 +157,7 @@ def intern(content, last, mark, at, row, own):
                 store64(key + 8 * word, load64(content + 8 * word))
             end = key + 8 * words - 8
             store64(end, load64(end) & last)
-            # whoever sees the number sees the content
+            # the content is visible before its number is
             held = uint32(mark | uint64(free + 1))
             seen = uint64(compare_exchange32(slots + 4 * at, uint32(0), held))
             if seen == uint64(0):
@@ -171,7 +174,7 @@ def intern(content, last, mark, at, row, own):
 
 @compiled(inline="always")
 def known_to_hold(parts, numbers, at):
-    """The groups of properties that hold, as found in states with the same contents."""
+    """The groups of properties that are known to hold, from states with the same contents."""
     known = np.int64(0)
     for part in range(parts.shape[0]):
         if parts[part, GROUPS]:
@@ -181,22 +184,23 @@ def known_to_hold(parts, numbers, at):
 
 @compiled(inline="always")
 def note_held(held, parts, numbers, at):
-    """Notes that these groups of properties have held in a state of these numbers."""
+    """Records that these groups of properties hold in a state with these numbers."""
     for part in range(parts.shape[0]):
         new = held & parts[part, GROUPS]
         if new:
             place = parts[part, HELD_IN] + numbers[at + part]
-            # two threads may forget what the other notes: it is looked at again then
+            # a race may lose the other thread's bits: those groups are checked again
             store8(place, np.uint8((np.int64(load32(place)) | new) & 0xFF))
 
 
 @compiled
 def begin_fold(states, count, stride, before, known, parts, numbers, at, sought, left):
-    """Finds the numbers of packed states, from place `at` of `numbers` on, where the state at
-    `before` has the same content: `known` has its numbers, and 0 is no state.
+    """Writes the parts' numbers of packed states to `numbers` from place `at` on, for parts with
+    the same content as in the state at `before` (0: no state). `known` has the numbers of that
+    state.
 
-    The rest is noted in `sought` behind the `left` rows there: a content's address, its part, its
-    place and a hash. Returns how many rows there are then.
+    For each other part it appends a row to the `left` rows in `sought`: the content's address, its
+    part, its place in `numbers` and a hash. Returns the new number of rows.
     """
     several = parts.shape[0]
     first_place, noted = numbers.ctypes.data + 8 * at, sought.ctypes.data
@@ -225,7 +229,7 @@ def begin_fold(states, count, stride, before, known, parts, numbers, at, sought,
 
 @compiled
 def end_fold(stride, parts, own, sought, left):
-    """Finds the numbers that are left; False where there are no more."""
+    """Looks up the parts in `sought`; False if no number is free for one."""
     rows, begin = parts.ctypes.data, sought.ctypes.data
     end = begin + 32 * left
     for note in range(begin, end, 32):
@@ -253,7 +257,7 @@ def end_fold(stride, parts, own, sought, left):
 
 @compiled
 def unfold(numbers, state, parts):
-    """Writes the packed state of these numbers, and up to 7 bytes behind it."""
+    """Writes the packed state of these numbers. It may overwrite up to 7 bytes after the state."""
     for part in range(parts.shape[0]):
         words = parts[part, WORDS]
         key = parts[part, KEYS] + 8 * words * numbers[part]
@@ -264,8 +268,9 @@ def unfold(numbers, state, parts):
 
 @compiled(inline="always")
 def _dealt(numbers, several):
-    """Eight bits that come of all but the lowest bits of the first number at an address. A record
-    leaves those out: they follow from these and the shard."""
+    """A hash of eight bits of the numbers at an address, without the lowest eight bits of the first
+    number. A record leaves those bits out: they follow from the hash and the shard.
+    """
     summed, factor = (load64(numbers) >> uint64(SHARD_BITS)) * MIXER, MULTIPLIER
     for part in range(1, several):
         summed += load64(numbers + 8 * part) * factor
@@ -275,14 +280,15 @@ def _dealt(numbers, several):
 
 @compiled(inline="always")
 def owner_of(numbers, several):
-    """The shard that owns a state, by its numbers at an address."""
+    """The shard that owns the state with the numbers at an address."""
     return _dealt(numbers, several) ^ (number_at(numbers, 0) & ((1 << SHARD_BITS) - 1))
 
 
 @compiled
 def write_record(numbers, parts, place):
-    """Writes the bits of a state's numbers at an address, and some bytes behind them; returns both
-    words."""
+    """Writes the record of a state's numbers at an address. It may overwrite some bytes after the
+    record. Returns the two words of the record.
+    """
     low, high, offset = uint64(0), uint64(0), 0
     for part in range(parts.shape[0]):
         number, bits = load64(numbers + 8 * part), parts[part, BITS]
@@ -323,8 +329,9 @@ def read_record(place, shard, parts, numbers):
 
 @compiled
 def rewrite_records(states, counts, width, parts, wider, widened, numbers, words):
-    """Rewrites all shards' records as other bits of the parts' numbers have them; there is room for
-    one state's `numbers` and the two `words` of a record."""
+    """Rewrites all shards' records with more bits for the parts' numbers. `numbers` and `words` are
+    scratch memory for a state's numbers and a record's two words.
+    """
     for shard in range(counts.size):
         for at in range(counts[shard] - 1, -1, -1):
             read_record(states[shard] + at * width, shard, parts, numbers)
@@ -339,7 +346,7 @@ def rewrite_records(states, counts, width, parts, wider, widened, numbers, words
 
 @compiled
 def move_slots(slots, size, parts, part):
-    """Fills a part's empty slots with the contents of other slots."""
+    """Fills a part's empty hash table with the contents of the old `slots`."""
     words = parts[part, WORDS]
     numbers = numbers_in(parts[part, SIZE])
     for old in range(size):
@@ -358,9 +365,9 @@ def move_slots(slots, size, parts, part):
 class Parts:
     """The contents of all states' parts.
 
-    Reserves `most` bytes for the contents of each, by `region`, and asks `may_take` before it
-    grows. `spans` has the words that groups of properties read. Raises MemoryError where the system
-    won't reserve them.
+    Reserves `most` bytes for the contents of each part, by `region`, and calls `may_take` before it
+    grows. `spans` has the words that groups of properties read. Raises MemoryError if the system
+    can't reserve the memory.
     """
 
     def __init__(
@@ -378,7 +385,7 @@ class Parts:
         self.rows[:, FIRST] = 0, *ends[:-1]
         self.rows[:, WORDS] = np.array(ends) - self.rows[:, FIRST]
         self.rows[:, SIZE] = LEAST_SLOTS
-        # so that records needn't be rewritten often
+        # a spare bit, to rewrite records rarely
         self.rows[:, BITS] = [max(LEAST_BITS, n.bit_length() + 1) for n in plan.contents]
         self.full_for_good = False  # a part has the most contents that it may have
         self._most = np.minimum(most // (8 * self.rows[:, WORDS]), (1 << MOST_BITS) - 1)
@@ -390,7 +397,7 @@ class Parts:
         self.allow(most)
 
     def _held_in(self, part: int, spans: Sequence[tuple[int, int]]) -> Region | None:
-        """A byte for each content, if there are groups of properties that read the part alone."""
+        """A byte for each content, if there are groups of properties that read only this part."""
         row = self.rows[part]
         begin, end = row[FIRST], row[FIRST] + row[WORDS]
         inside = (begin <= first and last <= end for first, last in spans)
@@ -406,7 +413,9 @@ class Parts:
         return self._region(f"slots-{part}-{size}", 4 * size)
 
     def resume(self, rows: Any) -> None:
-        """Takes over the changes of another process to the regions; these are its rows."""
+        """Takes over the changes of another process to the regions; `rows` are that process's
+        rows.
+        """
         for part in np.flatnonzero(rows[:, SIZE] != self.rows[:, SIZE]):
             self.rows[part, SIZE] = rows[part, SIZE]
             self._slots[part] = self._slots_of(int(part))
@@ -416,12 +425,12 @@ class Parts:
 
     @property
     def width(self) -> int:
-        """Bytes of a record."""
+        """The bytes of a record."""
         return (int(self.rows[:, BITS].sum()) - SHARD_BITS + 7) // 8
 
     @property
     def widest(self) -> int:
-        """The most bytes that a record may ever have."""
+        """The most bytes that a record can have later."""
         return (MOST_BITS * len(self.rows) - SHARD_BITS + 7) // 8
 
     @property
@@ -432,7 +441,7 @@ class Parts:
 
     @property
     def full(self) -> bool:
-        """Whether threads may have been refused a number."""
+        """Whether a part may have no free number."""
         return bool((self.rows[:, USED] + CHUNK > self.rows[:, LIMIT]).any())
 
     def _room(self) -> Any:
@@ -440,13 +449,14 @@ class Parts:
         return np.minimum(np.minimum(slots, numbers), self._most)
 
     def allow(self, free: int) -> None:
-        """Lets contents be added of so many bytes, as far as there are slots and numbers."""
+        """Allows `free` bytes of new contents, within the present slots and numbers."""
         more = max(0, free) // (8 * int(self.rows[:, WORDS].sum()))
         self.rows[:, LIMIT] = np.minimum(self._room(), self.rows[:, USED] + more)
 
     def grow(self) -> bool:
-        """Makes room where there was none; False where memory is short. Records may have to be
-        rewritten then: `width`, or the bits of rows, are others."""
+        """Makes room in full parts; False if memory is short. If `width` or the bits of rows
+        change, records must be rewritten.
+        """
         room = self._room()
         for part in np.flatnonzero(self.rows[:, USED] + CHUNK > self.rows[:, LIMIT]):
             row = self.rows[part]
@@ -459,7 +469,7 @@ class Parts:
                     return False
                 row[SIZE] = 2 * size
                 old, self._slots[part] = self._slots[part], self._slots_of(int(part))
-                self._slots[part].array[:] = 0  # a file may hold older ones
+                self._slots[part].array[:] = 0  # a file may hold old slots
                 row[SLOTS] = self._slots[part].address
                 move_slots(old.address, size, self.rows, part)
             else:

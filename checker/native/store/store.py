@@ -1,17 +1,15 @@
 """The visited set: shards that each own the states whose hash names them.
 
-A shard keeps a record of each of its states, one behind the other in the order in which they were
-found, so that a level of the search is a range of them. It finds them by a table of open
-addressing, in groups of 16 entries, each a line of the cache: 16 tags of a byte, each 8 bits of a
-hash (0: the entry is empty), which are looked at together, then 16 positions of three bytes.
-Records are compared whole.
+A shard holds the records of its states, contiguous and in the order of the search, so a level is a
+range of them. Its hash table has open addressing, in groups of 16 entries. A group is a cache line:
+16 tags of a byte (8 bits of a hash; 0: the entry is empty), which are compared together, then 16
+positions of three bytes. Records are compared whole.
 
-A store that owns only some of the shards (one of Spark's) may divide each of them once more, by
-other bits of the hash, so that it has as many as one that owns all. Buckets are filled by owner all
-the same.
+A store that owns only some of the shards (as on Spark) may divide each of them into finer ones, by
+other bits of the hash, up to SHARDS in all. Buckets are still filled by owner.
 
-A record is the packed state itself (see `records`), or the numbers of its parts (see `parts`), but
-for eight bits that follow from the others and the shard.
+A record is the packed state (see `packed_records`), or the numbers of its parts (see `parts`),
+without eight bits that follow from the others and the shard.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -71,36 +69,37 @@ from .parts import (
 SHARDS = 1 << SHARD_BITS
 MOST_PER_SHARD = 1 << 24
 LEAST_GROUPS = 1 << 4
-LEAST_PLACES = 1 << 12  # states of a shard for which disk is taken in one go
+LEAST_PLACES = 1 << 12  # least states of a shard for which disk is allocated at once
 ENTRIES = 16  # of a group of the table: a tag of a byte and a position of 3 bytes
-GROUP = 4 * ENTRIES  # bytes of a group, all in a line of the cache
-FEW, MANY = 12, 14  # states of a shard for each group: of whole states, and of their parts' numbers
-BLOCK = 128  # states that are asked for in memory before the first is looked at
+GROUP = 4 * ENTRIES  # bytes of a group: a cache line
+FEW, MANY = 12, 14  # most states for each group: whole states, and parts' numbers
+BLOCK = 128  # states that are prefetched together
 BLOCKS = 2 * BLOCK
 STRIDE, WIDTH, ROOM = range(3)
-"""What a store's form says: bytes of a packed state and of a record, and how many states there are
-for each group of a table at most."""
-AT_ONCE = 1 << 12  # states that are put together for who looks at them
+"""The fields of a store's form: the bytes of a packed state and of a record, and the most states
+for each group of a table.
+"""
+AT_ONCE = 1 << 12  # most states in one array of rows
 NO_PARTS = np.zeros((0, FIELDS), dtype=np.int64)
-TO_DIVIDE = 1 << 22  # bytes of records that are divided among finer shards at once
-SLACK = 16  # bytes behind a run of states that a whole-word access may touch
+TO_DIVIDE = 1 << 22  # bytes of the buckets of finer shards
+SLACK = 16  # bytes after contiguous states that an access by words may touch
 
 
 @compiled(inline="always")
 def group_of(h, table, groups):
-    """The address of the group where the search for a hash begins."""
+    """The address of the first group of the search for a hash."""
     return table + GROUP * np.int64(((h & uint64(0xFFFFFFFF)) * uint64(groups)) >> uint64(32))
 
 
 @compiled(inline="always")
 def tag_of(h):
-    """The byte of a hash that entries keep: not 0, which is that of an empty entry."""
+    """The tag of a hash: a byte other than 0, which marks an empty entry."""
     return max(uint64(1), (h >> uint64(40)) & uint64(0xFF))
 
 
 @compiled(inline="always")
 def position_in(group, entry):
-    """The position that an entry of a group holds."""
+    """The position in an entry of a group."""
     return np.int64(load32(group + ENTRIES - 1 + 3 * entry) >> uint64(8))
 
 
@@ -115,9 +114,11 @@ def add(group, entry, tag, position):
 
 @compiled(inline="always")
 def ask(records, count, width, table, groups, hashes, at):
-    """Hashes records, to `hashes` from place `at` on, and asks for the groups where they may be."""
+    """Writes the hashes of records to `hashes` from place `at` on, and prefetches their first
+    groups.
+    """
     is_short, mask = width <= SHORT, first_word(width)
-    if is_short:  # asked once for all, which is faster
+    if is_short:  # one test for all records, which is faster
         for i in range(count):
             h = hash_short(records + i * width, width, mask)
             hashes[at + i] = h
@@ -131,13 +132,14 @@ def ask(records, count, width, table, groups, hashes, at):
 
 @compiled
 def insert(incoming, count, width, states, found, most, table, groups):
-    """Puts records from `incoming`, of `width` bytes, into a shard, up to `count` of them.
+    """Puts up to `count` records of `width` bytes from `incoming` into a shard, without those that
+    it already has.
 
-    `states` and `table` are the shard's addresses, `found` its number of states, `groups` the
-    size of its table. Stops before the shard might hold more than `most` states. Returns how many
-    were looked at, and the new number of states.
+    `states` and `table` are the shard's addresses, `found` its number of states, `groups` the size
+    of its table. It stops before the shard could hold more than `most` states. Returns the number
+    of processed records, and the new number of states.
 
-    The next block's groups are asked for before a block is compared: memory is busy meanwhile.
+    The groups of the next block are prefetched before a block is compared.
     """
     hashes, others = scratch(BLOCKS), scratch(BLOCK)
     is_short, mask = width <= SHORT, first_word(width)
@@ -151,12 +153,12 @@ def insert(incoming, count, width, states, found, most, table, groups):
             entry = trailing_zeros(equal_bytes(group, tag_of(h))) & (ENTRIES - 1)
             other = states + position_in(group, entry) * width
             prefetch(other)
-            if width != 8:  # a word is in one line of the cache
+            if width != 8:  # an aligned word doesn't cross cache lines
                 prefetch(other + width - 1)
             others[i] = uint64(other)
         following = min(BLOCK, count - done - block)
         ask(base + block * width, following, width, table, groups, hashes, BLOCK - begin)
-        left = 0  # records that are new or elsewhere; a branch for each would be mispredicted
+        left = 0  # records that are new or in another entry; branches would be mispredicted
         for i in range(block):
             known = same(base + i * width, np.int64(others[i]), width, is_short, mask)
             others[left] = uint64(i)
@@ -190,7 +192,7 @@ def insert(incoming, count, width, states, found, most, table, groups):
 
 @compiled
 def index_states(width, states, found, table, groups):
-    """Clears a table and fills it with the entries of `found` different states."""
+    """Clears a table, and adds entries for `found` different states."""
     for word in range(0, GROUP * groups, 8):
         store64(table + word, uint64(0))
     hashes = scratch(BLOCK)
@@ -211,12 +213,12 @@ def index_states(width, states, found, table, groups):
 
 @compiled
 def insert_all(first, step, form, states, counts, most, tables, groups, buckets, filled, emptied):
-    """Empties the buckets of each `step`-th shard from shard `first` on into those shards, up to
+    """Empties the buckets of every `step`-th shard, from shard `first` on, into these shards, up to
     `most` states in each.
 
-    `buckets`, `filled` and `emptied` have a line for each worker and a column for each shard: the
-    bucket's address, its number of states, and how many of them were put into the shard. Stops at
-    a shard whose table is too small, and returns its index; SHARDS where all is done.
+    `buckets`, `filled` and `emptied` have a row for each worker and a column for each shard: the
+    bucket's address, its number of states, and the number of states that are already in the shard.
+    It stops at a shard whose table is too small, and returns its index; SHARDS if all is done.
     """
     width = form[WIDTH]
     for shard in range(first, SHARDS, step):
@@ -242,11 +244,11 @@ def insert_all(first, step, form, states, counts, most, tables, groups, buckets,
 
 @compiled
 def divide(buckets, filled, emptied, first, several, each, width, finer, counts, most):
-    """Divides what is in the buckets of `several` shards from shard `first` on, of the lines of
-    `insert_all`, among `each` finer ones of every shard, by further bits of the hash.
+    """Divides the buckets of `several` shards, from shard `first` on, among the `each` finer shards
+    of every shard, by further bits of the hash. The arrays are those of `insert_all`.
 
-    The buckets `finer` take up to `most` records, and `counts` has how many they hold. Returns 0
-    where one of them is full, and 1 where all is done.
+    The buckets `finer` hold up to `most` records; `counts` has the numbers of their records.
+    Returns 0 if one of them is full, and 1 if all is done.
     """
     is_short, mask = width <= SHORT, first_word(width)
     for at in range(several):
@@ -274,9 +276,9 @@ def divide(buckets, filled, emptied, first, several, each, width, finer, counts,
 
 @compiled
 def packed_states(states, first, count, shard, form, parts, numbers, at, room):
-    """Puts packed states, of the shard at `states` from position `first` on, into the `room`, with
-    some bytes behind them. `shard` is the one that the hash names. Where records are numbers, these
-    are put into `numbers` from place `at` on.
+    """Writes `count` packed states of the shard at `states`, from position `first` on, to `room`.
+    It may overwrite some bytes after them. `shard` is the number that the hash names. If records
+    are numbers, it writes these to `numbers` from place `at` on.
     """
     stride, width, several = form[STRIDE], form[WIDTH], parts.shape[0]
     if several == 0:
@@ -299,9 +301,10 @@ def packed_states(states, first, count, shard, form, parts, numbers, at, room):
 
 @compiled
 def packed_between(states, starts, ends, named, form, parts, numbers, room):
-    """Puts the packed states of each shard, from one position up to another, into the `room`, with
-    some bytes behind them. `named` are the shards that hashes name. There is room for the `numbers`
-    of a shard."""
+    """Writes the packed states of each shard, from its position in `starts` up to that in `ends`,
+    to `room`. It may overwrite some bytes after them. `named` are the shards that hashes name.
+    `numbers` is scratch memory for the numbers of one shard.
+    """
     for at in range(SHARDS):
         several, shard = ends[at] - starts[at], named[at]
         packed_states(states[at], starts[at], several, shard, form, parts, numbers, 0, room)
@@ -313,7 +316,7 @@ def _whole_pages(size: int) -> int:
 
 
 def _divided(region: Region, used: range) -> Any:
-    """The addresses of equal parts of a region by shard; 0 for shards that aren't used."""
+    """The addresses of equal parts of a region, by shard; 0 for unused shards."""
     addresses = np.zeros(SHARDS, dtype=np.int64)
     part = region.size // max(1, len(used)) // 8 * 8
     addresses[used.start : used.stop] = region.address + part * np.arange(len(used))
@@ -321,7 +324,7 @@ def _divided(region: Region, used: range) -> Any:
 
 
 class Finer:
-    """A thread's buckets for the shards of a store that divides those that it owns."""
+    """A thread's buckets for a store with finer shards."""
 
     def __init__(self, stride: int) -> None:
         self.most = max(BLOCK, TO_DIVIDE // (SHARDS * stride))
@@ -339,14 +342,14 @@ class Finer:
 
 
 class Store:
-    """The states found so far, by their parts where these are given.
+    """The found states, by their parts if `parts` is given.
 
-    At most `most` states in each shard; `may_take` is asked before a table grows, in bytes. A
-    state's position in its shard tells when it was found, and nothing moves or leaves. `region`
-    gives the memory for the states and for their tables, of the shards that are `owned`. With
-    `finer`, each of these is divided among as many as there may be in all: `used` are those that
-    may hold states, and `named` has for each the one that the hash names. `full` says that a shard
-    was refused a state because it has `most`.
+    Each shard holds at most `most` states. The store calls `may_take`, with a number of bytes,
+    before a table grows. States are in the order in which they were found, and none is moved or
+    removed. `region` returns the memory for the states and for the tables of the `owned` shards.
+    With `finer`, each of these is divided into finer shards, up to SHARDS in all. `used` are the
+    shards that may hold states, and `named` has for each the shard that the hash names. `full`: a
+    shard holds `most` states, so it refused one.
     """
 
     def __init__(
@@ -378,22 +381,22 @@ class Store:
         widest = self.width if parts is None else parts.widest
         self.most = min(most, MOST_PER_SHARD)
         self.most_groups = max(LEAST_GROUPS, -(-self.most // self.room))
-        # each of the greatest size it could need, of which only what is in use takes memory
+        # reserved for the largest size; only touched pages take memory
         self._states = region("states", _whole_pages(self.most * widest + SLACK) * len(self.used))
         self._tables = region("tables", _whole_pages(self.most_groups * GROUP) * len(self.used))
         self.states = _divided(self._states, self.used)
         self.tables = _divided(self._tables, self.used)
         self.groups = np.full(SHARDS, LEAST_GROUPS, dtype=np.int64)
         self.counts = np.zeros(SHARDS, dtype=np.int64)
-        self.places = np.full(SHARDS, self.most, dtype=np.int64)  # states for which there is room
+        self.places = np.full(SHARDS, self.most, dtype=np.int64)  # states with reserved room
         self._pass()
         self._growing = Lock()
-        self.disk: Disk | None = None  # where records and tables are, if not in memory
-        self.fresh = self.most_fresh = 0  # bytes of them that may be in memory, and the most
-        self.at_once = 0.0  # the part of them that is looked at before `looked_at` is told
+        self.disk: Disk | None = None  # for records and tables, if not in memory
+        self.fresh = self.most_fresh = 0  # read bytes that may be in memory, and the most
+        self.at_once = 0.0  # the part of them that is read before a call of `looked_at`
 
     def insert(self, first: int, step: int, buckets: Passed) -> bool:
-        """Empties buckets into shards, as `insert_all` does; False where there is no room."""
+        """Empties buckets into shards, as `insert_all` does; False if there is no room."""
         if self._each == 1:
             return self._insert(first, step, buckets)
         assert self.finer is not None
@@ -418,21 +421,22 @@ class Store:
                 return False
 
     def _pass(self) -> None:
-        """The arguments that all calls of `insert_all` share."""
+        """Converts the arguments that all calls of `insert_all` share."""
         self._passed = Passed(
             self.form, self.states, self.counts, self.places, self.tables, self.groups
         )
 
     def _grow(self, shard: int) -> bool:
-        """Doubles a table, or makes it a tenth larger where it takes as much as the records, though
-        by no fewer than LEAST_GROUPS; False where the shard can't hold more states, or memory is
-        short."""
+        """Doubles a table. With parts, where records are as small as entries, it makes the table a
+        tenth larger, by at least LEAST_GROUPS groups. False if the shard can't hold more states, or
+        memory is short.
+        """
         if self.disk is not None and self.counts[shard] + BLOCK > self.places[shard]:
             return self._take_places(shard)
         groups = int(self.groups[shard])
         more = groups if self.parts is None else max(LEAST_GROUPS, groups // 10)
         more = min(more, self.most_groups - groups)
-        with self._growing:  # each thread's growth is asked for with that of the others counted
+        with self._growing:  # serialized, so that the limit counts every thread's growth
             if self.room * groups >= self.most:
                 self.full = True
                 return False
@@ -454,21 +458,21 @@ class Store:
         )
 
     def resume(self, counts: Any, groups: Any, rows: Any) -> None:
-        """Takes over another process's changes to the regions: the states and the size of the table
-        of each shard, and the rows of parts."""
+        """Takes over another process's changes to the regions: each shard's number of states and
+        size of its table, and the rows of parts.
+        """
         self.counts[:], self.groups[:] = counts, groups
         if self.parts is not None:
             self.parts.resume(rows)
             self.form[WIDTH] = self.parts.width
 
     def allow(self, free: int) -> None:
-        """Lets parts take so many bytes until the next call of `ready`."""
+        """Allows parts to take `free` bytes until the next call of `ready`."""
         if self.parts is not None:
             self.parts.allow(free)
 
     def ready(self) -> bool:
-        """Makes room for more parts, where there was none; False where memory is short. Nothing
-        may be in buckets."""
+        """Makes room in full parts; False if memory is short. The buckets must be empty."""
         if self.parts is None or not self.parts.full:
             return True
         before, width = self.rows_of_parts.copy(), self.width
@@ -481,7 +485,7 @@ class Store:
             or not self._may_have((wider - width) * int(self.counts.sum()))
             or not all(self._take_places(shard, wider) for shard in self._on_disk)
         ):
-            self.rows_of_parts[:, BITS] = before[:, BITS]  # the records still have these
+            self.rows_of_parts[:, BITS] = before[:, BITS]  # the records still have the old bits
             return False
         self.form[WIDTH] = wider
         for shard in range(SHARDS):
@@ -509,7 +513,7 @@ class Store:
         return self.disk is not None or self.may_take(extra)
 
     def _take(self, name: str, shard: int, size: int) -> bool:
-        """Takes disk for the first bytes of a shard's records or table; False where it is full."""
+        """Allocates disk for the first bytes of a shard's records or table; False if it is full."""
         assert self.disk is not None
         region, addresses = self._region(name)
         return self.disk.take(name, int(addresses[shard]) - region.address, size)
@@ -520,8 +524,9 @@ class Store:
         return self._tables, self.tables
 
     def _take_places(self, shard: int, width: int | None = None) -> bool:
-        """Takes disk for more states of a shard, or for those that it has places for in another
-        width; False where there is none, or the shard can't hold more."""
+        """Allocates disk for more states of a shard, or for its present places in another width.
+        False if the disk is full, or the shard can't hold more.
+        """
         places = int(self.places[shard])
         if width is None:
             count = int(self.counts[shard])
@@ -535,11 +540,12 @@ class Store:
         return True
 
     def spill(self, disk: Disk, at_once: float) -> bool:
-        """Keeps records and tables on disk from now on, and half of what they are now in memory,
-        beside the part of them that is looked at `at_once`; False where the disk is full, and all
-        is as before."""
+        """Keeps records and tables on disk from now on. At most half of their present bytes stay in
+        memory, with the part `at_once` that is read before a call of `looked_at`. False if the disk
+        is full: nothing is changed then.
+        """
         widest = self.width if self.parts is None else self.parts.widest
-        # more places than there is disk for would be addresses for nothing
+        # more places than the disk has room for would waste addresses
         fitting = (disk.free + self.memory) // (SHARDS * self.width)
         most = min(MOST_PER_SHARD, max(self.most, int(fitting)))
         groups = max(self.most_groups, -(-most // self.room))
@@ -575,7 +581,8 @@ class Store:
 
     def looked_at(self, size: int) -> None:
         """Counts up to `size` bytes of records and tables that a worker has read. Reading brings
-        those on disk into memory; too many of them leave it again."""
+        pages from disk into memory; if they are too many, they are released.
+        """
         self.fresh += size
         if self.disk is not None and self.fresh > self.most_fresh:
             self.fresh = 0
@@ -583,18 +590,18 @@ class Store:
                 region.forget(0, region.size)
 
     def bring(self, shard: int) -> None:
-        """Reads a shard's records and table into memory, where they are in files and not there."""
+        """Reads a shard's records and table from their files into memory."""
         used = int(self.counts[shard]) * self.width, int(self.groups[shard]) * GROUP
         for name, size in zip(("states", "tables"), used, strict=True):
             region, addresses = self._region(name)
             region.bring(int(addresses[shard]) - region.address, size)
 
     def bytes_of(self, shard: int, start: int, end: int) -> bytes:
-        """A shard's packed states from position `start` up to `end`, one behind the other."""
+        """A shard's packed states from position `start` up to `end`, contiguous."""
         return self._packed(shard, start, end).tobytes()
 
     def between(self, starts: Sequence[int], ends: Sequence[int]) -> bytes:
-        """The packed states of each shard, from one position up to another, shard by shard."""
+        """The packed states of each shard from its start up to its end, shard by shard."""
         first, last = np.array(starts), np.array(ends)
         room, numbers = self._room_for(int((last - first).sum()))
         packed_between(
@@ -612,7 +619,7 @@ class Store:
         return room[:-SLACK]
 
     def _room_for(self, count: int) -> tuple[Any, Any]:
-        """Room for so many packed states, and for their parts' numbers."""
+        """New arrays for `count` packed states, and for their parts' numbers."""
         numbers = np.empty(count * len(self.rows_of_parts), dtype=np.int64)
         return np.empty(count * self.stride + SLACK, dtype=np.uint8), numbers
 
@@ -629,7 +636,7 @@ class Store:
             self.looked_at(self.held // SHARDS)
 
     def index(self, shard: int) -> None:
-        """Replaces a shard's table by one that is large enough for the shard's states."""
+        """Rebuilds a shard's table in a size for the shard's states."""
         count = int(self.counts[shard])
         groups = LEAST_GROUPS
         while groups * self.room < count + BLOCK and groups < self.most_groups:
@@ -644,12 +651,12 @@ class Store:
 
     @property
     def width(self) -> int:
-        """Bytes of a record."""
+        """The bytes of a record."""
         return int(self.form[WIDTH])
 
     @property
     def memory(self) -> int:
-        """Bytes of memory touched."""
+        """The touched bytes of memory."""
         parts = 0 if self.parts is None else self.parts.memory
         if self.disk is None:
             return self.held + parts
@@ -657,5 +664,5 @@ class Store:
 
     @property
     def held(self) -> int:
-        """Bytes of records and tables."""
+        """The bytes of records and tables."""
         return int(self.counts.sum()) * self.width + int(self.groups.sum()) * GROUP
