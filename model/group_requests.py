@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class GroupRequests(Permissions):
-    """The part of a cluster that is about groups."""
+    """The requests of a cluster that concern groups."""
 
     _groups: GroupCoordinator | None = None
     group_settings: dict[str, int]
-    """The settings of the coordinator of groups that aren't the default."""
+    """The settings of the group coordinator that aren't the default."""
 
     @property
     def groups(self) -> GroupCoordinator:
-        """The coordinator of groups, which is made at the first request."""
+        """The group coordinator, created at the first request."""
         if self._groups is None:
             from .broker.group_coordinator import GroupCoordinator
 
@@ -48,12 +48,12 @@ class GroupRequests(Permissions):
         raise NotImplementedError
 
     def _after_end(self) -> None:
-        """Executes the steps that have become possible."""
+        """Delivers the markers that can now be written."""
         raise NotImplementedError
 
     def fail_over_group(self, group_id: str) -> Callable[[], None]:
-        """Another broker takes over the group, and all that lie in the same partition of their log.
-        It reads that partition until the returned function is called."""
+        """Moves the group's partition of `__consumer_offsets` to another broker, which loads it
+        until the returned function is called."""
         partition = offsets_partition(group_id)
         self.groups.fail_over(partition)
 
@@ -74,7 +74,7 @@ class GroupRequests(Permissions):
         generation_id: int = -1, group_instance_id: str | None = None,
         api_version: int | None = None, principal: str | None = None,
     ) -> str:  # fmt: skip
-        """OffsetCommit of `offsets` by partition: an error."""
+        """OffsetCommit of `offsets` by partition; returns the error."""
         refusal = self.use_of_group(principal, group_id, "READ")
         for partition in offsets:
             if refusal == "NONE":
@@ -95,7 +95,7 @@ class GroupRequests(Permissions):
         self, group_id: str, partition: Any, *, require_stable: bool = False,
         principal: str | None = None,
     ) -> Committed:  # fmt: skip
-        """OffsetFetch, of one partition."""
+        """OffsetFetch for one partition."""
         refusal = self.use_of_group(principal, group_id, "DESCRIBE")
         if refusal == "NONE":
             refusal = self.use_of(principal, topic_of(partition), "DESCRIBE")
@@ -108,8 +108,8 @@ class GroupRequests(Permissions):
         group_instance_id: str | None = None, session_timeout_ms: int = 45_000,
         api_version: int | None = None, principal: str | None = None,
     ) -> JoinGroupResponse:  # fmt: skip
-        """JoinGroup with these protocols to assign by, the one that it likes best first. If it
-        waits for the others, the same request gets its result later."""
+        """JoinGroup with these assignment protocols, the preferred one first. If the answer waits
+        for other members, the caller repeats the request to get the result."""
         refusal = self.use_of_group(principal, group_id, "READ")
         if refusal != "NONE":
             return JoinGroupResponse(refusal)
@@ -126,7 +126,8 @@ class GroupRequests(Permissions):
         self, group_id: str, member_id: str, generation_id: int, *,
         group_instance_id: str | None = None, principal: str | None = None,
     ) -> SyncGroupResponse:  # fmt: skip
-        """SyncGroup. Where it waits for the leader's, the same request learns later."""
+        """SyncGroup. If the answer waits for the leader's, the caller repeats the request to get
+        the result."""
         refusal = self.use_of_group(principal, group_id, "READ")
         if refusal != "NONE":
             return SyncGroupResponse(refusal)
@@ -136,7 +137,7 @@ class GroupRequests(Permissions):
         self, group_id: str, member_id: str, generation_id: int, *,
         group_instance_id: str | None = None, principal: str | None = None,
     ) -> str:  # fmt: skip
-        """Heartbeat: an error."""
+        """Heartbeat; returns the error."""
         refusal = self.use_of_group(principal, group_id, "READ")
         if refusal != "NONE":
             return refusal
@@ -147,7 +148,7 @@ class GroupRequests(Permissions):
         self, group_id: str, member_id: str = "", *, group_instance_id: str | None = None,
         principal: str | None = None,
     ) -> str:  # fmt: skip
-        """LeaveGroup of one member: an error."""
+        """LeaveGroup for one member; returns the error."""
         refusal = self.use_of_group(principal, group_id, "READ")
         if refusal != "NONE":
             return refusal

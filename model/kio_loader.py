@@ -1,5 +1,5 @@
-"""Loads kio without Hypothesis. Where that is installed, kio fills it with strategies: that takes
-half a second, and leaves a folder `.hypothesis` in the working directory of each command."""
+"""Loads kio without Hypothesis. If Hypothesis is installed, kio registers strategies with it. That
+takes half a second, and creates a folder `.hypothesis` in the working directory of each command."""
 
 from __future__ import annotations
 

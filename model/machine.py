@@ -1,4 +1,4 @@
-"""Machines of Kafka's: a machine that runs, at one of Kafka's releases."""
+"""Executable machines at Kafka's releases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .engine import machine
 
 
 class Machine(machine.Machine):
-    """One instance of a declared machine, at real ranges: of Kafka's, unless `protocols` are given.
+    """One instance of a declared machine, at real ranges. `protocols` are Kafka's by default.
 
     See `model.engine.machine.Machine`.
     """

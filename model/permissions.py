@@ -1,4 +1,4 @@
-"""Which requests of a principal a cluster's ACLs allow."""
+"""Checks requests of a principal against a cluster's ACLs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ REFUSED_WITH_OTHERS = "OPERATION_NOT_ATTEMPTED"
 
 
 class Permissions:
-    """The part of a cluster of release `protocol` that asks its authorizer, if there is one.
+    """The checks of a cluster at its authorizer, if it has one. `protocol` is the release.
 
-    Each answer is an error, or NONE where the principal may; one without a principal may, as it is
-    the cluster's own.
+    Each method returns the error of a refusal, or NONE. Requests without a principal are the
+    cluster's own and are never refused.
     """
 
     protocol: str
@@ -27,8 +27,8 @@ class Permissions:
 
     @property
     def acls(self) -> Acls | None:
-        """The table of ACLs; None: there is no authorizer. Raises ModelError for a line that is not
-        an ACL."""
+        """The table of ACLs; None: no authorizer. Raises ModelError for a line that isn't an
+        ACL."""
         return None if self._authorizer is None else self._authorizer.acls
 
     @acls.setter
@@ -48,21 +48,21 @@ class Permissions:
         return principal is None or acls is None or acls.allow(principal, operation, resource, name)
 
     def use_of(self, principal: str | None, topic: Any, use: str) -> str:
-        """Whether a principal may use a topic so (WRITE, READ, DESCRIBE or DELETE)."""
+        """Whether a principal may use a topic for `use` (WRITE, READ, DESCRIBE or DELETE)."""
         return self.authorize(principal, "a topic is asked for", topic=topic, use=use)
 
     def use_of_group(self, principal: str | None, group_id: str, use: str) -> str:
-        """Whether a principal may use a consumer group so (READ, DESCRIBE or DELETE)."""
+        """Whether a principal may use a consumer group for `use` (READ, DESCRIBE or DELETE)."""
         return self.authorize(principal, "a group is asked for", group_id=group_id, use=use)
 
     def may_create(self, principal: str | None, topic: str, *, by_metadata: bool) -> str:
-        """Whether a principal may make a topic, by asking for it or (`by_metadata`) by naming
-        it."""
+        """Whether a principal may create a topic with CreateTopics, or (`by_metadata`) with
+        Metadata."""
         about = {"topic": topic, "by_metadata": by_metadata}
         return self.authorize(principal, "a topic is to be made", **about)
 
     def may_find(self, principal: str | None, key: str, *, of_group: bool) -> str:
-        """Whether a principal may ask who coordinates a group, or a transactional id."""
+        """Whether a principal may find the coordinator of a group or of a transactional id."""
         about = {"group_id" if of_group else "transactional_id": key, "of_group": of_group}
         return self.authorize(principal, "FindCoordinator asks", **about)
 
@@ -76,7 +76,7 @@ class Permissions:
         self, principal: str | None, transactional_id: str | None, *, is_transactional: bool,
         is_idempotent: bool,
     ) -> str:  # fmt: skip
-        """Whether a principal may send such batches, whatever their topics."""
+        """Whether a principal may send such batches; the topics are checked separately."""
         return self.authorize(
             principal,
             "Produce asks",
@@ -99,7 +99,7 @@ class Permissions:
     def may_add(
         self, principal: str | None, transactional_id: str | None, api_version: int | None
     ) -> str:
-        """Whether a principal may send an AddPartitionsToTxn, whatever its topics."""
+        """Whether a principal may send an AddPartitionsToTxn; the topics are checked separately."""
         return self.authorize(
             principal,
             "AddPartitionsToTxn asks",
@@ -114,8 +114,8 @@ class Permissions:
         partitions: Iterable[Any],
         api_version: int | None,
     ) -> dict[Any, str]:
-        """The errors of an AddPartitionsToTxn that is refused, by partition; none where it isn't.
-        The topics that another broker names aren't asked for."""
+        """The errors of a refused AddPartitionsToTxn, by partition; empty if it isn't refused.
+        Topics in another broker's request aren't checked."""
         wanted = sorted(each_once(partitions), key=str)
         is_from_broker = api_versions.is_from_broker(api_version)
         refusal = self.may_add(principal, transactional_id, api_version)

@@ -1,4 +1,4 @@
-"""Requests as lines of JSON, answered by a cluster in memory: one file, run on any release.
+"""Requests as lines of JSON, which a cluster in memory answers. A file runs on any release.
 
     {"request": "InitProducerId", "transactional_id": "a", "transaction_timeout_ms": 60000}
     {"request": "AddPartitionsToTxn", "transactional_id": "a", "producer_id": 0,
@@ -28,12 +28,13 @@
     {"acls": [{"principal": "User:alice", "operation": "WRITE", "resource": "TOPIC", "name": "t"}]}
     {"skip_to_epoch": 32765, "transactional_id": "a"}
 
-A request with `held_at` is held on its way, until a line releases it (see `Cluster.hold`):
+The thread of a request with `held_at` is held at that place until a line releases it (see
+`Cluster.hold`):
 
     {"request": "InitProducerId", "transactional_id": "a", "held_at": "fence"}
     {"release": "fence"}
 
-The choices of brokers by their settings, or by another's request:
+Lines that cause faults, by broker settings or by requests of others:
 
     {"log_refuses": true}
     {"withhold_ids": true}
@@ -41,12 +42,12 @@ The choices of brokers by their settings, or by another's request:
     {"delete_records": "t-0"}
     {"transaction_version": 0}
 
-Time goes by; the brokers stop and start again; ACLs are those of the line from then on, and who
-asks is a request's `principal` (without one it is the cluster's own); an id without a transaction
-comes to an epoch, as if by so many InitProducerId. Without a transactional id a Produce is
-idempotent only. Each request but those that only look may have an `api_version`; without one, its
-client is of the release. Numbers are the writer's: a trace says the same to each release, whatever
-that answered before.
+`sleep_ms` moves the clock. `restart` restarts the brokers. `acls` replaces the table of ACLs; a
+request's sender is its `principal` (without one, the cluster itself). `skip_to_epoch` raises the
+epoch of an id without a transaction, as repeated InitProducerId requests would. Without a
+transactional id a Produce is only idempotent. Each request that changes something may have an
+`api_version` (default: the release's newest). The writer chooses all numbers: a trace sends the
+same requests to each release, regardless of the answers.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ Line = Mapping[str, Any]
 
 
 def text_of(fields: Line) -> str:
-    """Fields with their values, for readers."""
+    """Fields with their values, as text."""
     return ", ".join(f"{name} {value}" for name, value in fields.items())
 
 
@@ -92,11 +93,11 @@ HELD_AT: Mapping[str, tuple[str, ...]] = {
     "Produce": OF_BATCHES,
     "TxnOffsetCommit": OF_BATCHES,
 }
-"""Places where a request's thread may be held."""
+"""For each request: the places at which its thread can be held."""
 
 
 def _held(cluster: Cluster, request: str, place: str, answered: Callable[[], Answer]) -> Answer:
-    """The answer of a request whose thread is held if it comes to the place: then what tells so."""
+    """The answer to a request with `held_at`: `{"held": place}` if its thread is held there."""
     if place in cluster.held():
         raise refusal("held_at", "a place where no thread is held", place, of_type=True)
     cluster.hold(place, request)
@@ -131,7 +132,7 @@ def _init(cluster: Cluster, fields: dict[str, Any]) -> Answer:
 def _of_topic(
     use: str, answered: Callable[[Cluster, dict[str, Any]], Answer]
 ) -> Callable[[Cluster, dict[str, Any]], Answer]:
-    """The answer to a request about a partition, after a check of permission for its topic."""
+    """The answer to a request about a partition, after the check of the topic's permission."""
 
     def checked(cluster: Cluster, fields: dict[str, Any]) -> Answer:
         left = dict(fields)
@@ -157,7 +158,7 @@ def _list_offsets(cluster: Cluster, fields: dict[str, Any]) -> Answer:
 
 
 def _describe_producers(cluster: Cluster, fields: dict[str, Any]) -> Answer:
-    """The id and epoch of each producer, its last sequence, and the start of its transaction."""
+    """DescribeProducers: id, epoch, last sequence and transaction start of each producer."""
     found: list[list[int]] = []
     for producer_id, entry in sorted(cluster.leader(fields["partition"]).producers.items()):
         last = entry.batch_metadata[-1].last_sequence if entry.batch_metadata else -1
@@ -182,7 +183,7 @@ def _describe_transactions(cluster: Cluster, fields: dict[str, Any]) -> Answer:
 
 
 def _offsets(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields with the offset, 0 unless one is given, under its partition."""
+    """The fields with `offsets`: the offset (default: 0) by partition."""
     left = dict(fields)
     offset = left.pop("offset", 0)
     return left | {"offsets": {left.pop("partition"): offset}}
@@ -217,7 +218,7 @@ def _sync_group(cluster: Cluster, fields: dict[str, Any]) -> Answer:
     return {"error": synced.error, "waits": synced.waits}
 
 
-# Of each request the fields that it takes, those that it may do without, and what answers it.
+# For each request: its fields, its optional fields, and the function that answers it.
 _REQUESTS: dict[
     str, tuple[tuple[str, ...], tuple[str, ...], Callable[[Cluster, dict[str, Any]], Answer]]
 ] = {
@@ -305,7 +306,8 @@ _REQUESTS: dict[
 
 
 def read(trace: str) -> list[Line]:
-    """The requests of a trace. Raises ModelError that names the line, and where there is none."""
+    """The requests of a trace. Raises ModelError with the line of an error, and for a trace without
+    requests."""
     requests: list[Line] = []
     for at, line in enumerate(trace.split("\n"), 1):
         if not line.strip():
@@ -325,7 +327,7 @@ def read(trace: str) -> list[Line]:
 def run(requests: Iterable[Line], protocol: str | None = None) -> list[Answer]:
     """The answers of a cluster of a release to each request.
 
-    Raises ModelError, which names the request by its place, for a wrong request.
+    Raises ModelError for a wrong request, with its place.
     """
     cluster = Cluster(protocol=protocol)
     return [_answer_at(at, cluster, request) for at, request in enumerate(requests, 1)]
@@ -339,8 +341,8 @@ def _answer_at(place: int, cluster: Cluster, request: Line) -> Answer:
 
 
 class Difference(NamedTuple):
-    """A request, by its place, that two releases answer differently; with each answer, the row that
-    gives it and what is nearest to the other (see `model.engine.reasons`)."""
+    """A request, with its place, that two releases answer differently. Each answer has its reasons:
+    its row, and the conditions that exclude the other answer (see `model.engine.reasons`)."""
 
     place: int
     request: str
@@ -361,7 +363,7 @@ def difference(requests: Iterable[Line], before: str, after: str) -> list[Differ
                 sides.append((_answer_at(place, cluster, request), taken))
         (first, by_first), (second, by_second) = sides
         if first != second:
-            name = str(request["request"])  # all else is answered with nothing
+            name = str(request["request"])  # other lines have no answer
             errors = first.get("error"), second.get("error")
             why = [
                 [] if mine is None else reasons(taken, name, mine, other)
@@ -372,7 +374,7 @@ def difference(requests: Iterable[Line], before: str, after: str) -> list[Differ
 
 
 def answer(cluster: Cluster, request: Line) -> Answer:
-    """The cluster's answer to one line; nothing for a line that isn't a request.
+    """The cluster's answer to one line; empty for a line that isn't a request.
 
     Raises ModelError for a wrong line.
     """
@@ -380,7 +382,7 @@ def answer(cluster: Cluster, request: Line) -> Answer:
 
 
 def checked(line: Line) -> Callable[[Cluster], Answer]:
-    """The cluster's step for a line. Raises ModelError for a wrong line."""
+    """The function that executes a line on a cluster. Raises ModelError for a wrong line."""
     fields = dict(line)
     name = fields.pop("request", None)
     if name is None:
@@ -407,7 +409,7 @@ def checked(line: Line) -> Callable[[Cluster], Answer]:
 
 
 def _name(field: str, value: Any) -> None:
-    if value is not None:  # of a client without one
+    if value is not None:  # of a client without a transactional id
         text(field, value)
 
 
@@ -436,7 +438,7 @@ def _id(field: str, value: Any) -> None:
         raise refusal(field, "a whole number", value, of_type=False)
 
 
-# What isn't looked at by a row before anything else; rows check the other numbers.
+# Numbers that no row checks first. Rows check the other numbers.
 _READ: dict[str, Callable[[str, Any], object]] = {
     "transactional_id": _name, "transaction_timeout_ms": _ms, "partition": text,
     "partitions": _names, "committed": _truth, "producer_id": _id, "api_version": _version,
@@ -448,7 +450,7 @@ _READ: dict[str, Callable[[str, Any], object]] = {
 
 
 def _happens(fields: dict[str, Any]) -> Callable[[Cluster], Answer]:
-    """The event of a line that is not a request."""
+    """The function that executes a line that isn't a request."""
     match fields:
         case {"sleep_ms": ms, **others}:
             _no_others("sleep_ms", others)
@@ -505,7 +507,7 @@ _HAPPENINGS = (
 
 
 def acls_of(line: Any) -> Acls:
-    """The table of ACLs of a line that has one, `{"acls": [...]}`. Raises ModelError."""
+    """The table of ACLs in a line `{"acls": [...]}`. Raises ModelError."""
     match line:
         case {"acls": lines, **others}:
             return _acls(lines, others)
@@ -514,7 +516,7 @@ def acls_of(line: Any) -> Acls:
 
 
 def acls_line(acls: Acls) -> dict[str, Any]:
-    """The line that has a table of ACLs."""
+    """The line with a table of ACLs."""
     return {
         "acls": [acl._asdict() for acl in acls.lines],
         "super_users": sorted(acls.super_users),
@@ -523,8 +525,8 @@ def acls_line(acls: Acls) -> dict[str, Any]:
 
 
 def _acls(lines: Any, others: dict[str, Any]) -> Acls:
-    """The table of ACLs in a line. Raises ModelError for a wrong one. The ACLs' content is checked
-    when the table comes into force."""
+    """The table of ACLs in a line. Raises ModelError for a wrong table. The ACLs' values are
+    checked when the table is set."""
     if not isinstance(lines, list):
         raise refusal("acls", "a list of ACLs", lines, of_type=False)
     supers, everyone = others.pop("super_users", []), others.pop("allow_everyone", False)

@@ -1,1 +1,1 @@
-"""Looks at a cluster, or at its files, for transactions that hang, and says why and what helps."""
+"""Finds hanging transactions in a cluster or in its files, with their causes and remedies."""

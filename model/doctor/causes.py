@@ -1,4 +1,4 @@
-"""What a diagnosis may find, as one table: docs/doctor.md shows it."""
+"""The possible causes in a diagnosis, as the table in docs/doctor.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .evidence import Verdict
 
 
 class Cause(NamedTuple):
-    """What it comes to, what it is, and how to tell."""
+    """A cause: its verdict, its description, and the evidence for it."""
 
     verdict: Verdict
     what: str

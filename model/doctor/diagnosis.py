@@ -1,7 +1,8 @@
-"""What is wrong, by the evidence: a cause for each open transaction, the known bugs that leave it,
+"""The diagnosis from the evidence: a cause for each open transaction, the known bugs that leave it,
 and the remedy with its risk.
 
-Nothing is taken for hanging that a coordinator may still end. In doubt, the verdict is UNKNOWN.
+A transaction that a coordinator may still end isn't called hanging. In doubt, the verdict is
+UNKNOWN.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from .evidence import (
 )
 
 LATE_MS: Final = 5 * 60_000
-"""So long after its timeout a transaction counts as late, as Kafka's metric has it
+"""The time in ms after its timeout from which a transaction is late, as in Kafka's metric
 (ProducerStateManager.LATE_TRANSACTION_BUFFER_MS)."""
 NO_TIMEOUT: Final = 2**31 - 1
 LAST_EPOCH: Final = 32_767
 FEW_LEFT: Final = 767
-"""So few epochs are nearly none."""
+"""The number of remaining epochs below which they are nearly used up."""
 _TOOL: Final = "kafka-transactions.sh"
 _VERIFIED_SINCE: Final = "3.6"
 """From this release on leaders ask the coordinator before they append (KIP-890)."""
@@ -41,8 +42,8 @@ _VERIFIED_SINCE: Final = "3.6"
 
 @dataclass
 class Case:
-    """An open transaction, with its cause (a key of `CAUSES`), the coordinator's entry, what else
-    is known, and the known bugs that leave this at the brokers' release."""
+    """An open transaction, with its cause (a key of `CAUSES`), the coordinator's entry, further
+    facts, and the known bugs of the brokers' release that leave such a transaction."""
 
     partition: Partition
     open: Open
@@ -55,12 +56,12 @@ class Case:
 
     @property
     def verdict(self) -> Verdict:
-        """What it comes to."""
+        """The cause's verdict."""
         return CAUSES[self.cause].verdict
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """The same transaction in the same state has the same key at another time."""
+        """A key that is equal at another time for the same transaction in the same state."""
         state = None if self.entry is None else self.entry.state
         return key_of(self.partition, self.open, state)
 
@@ -72,7 +73,7 @@ def key_of(partition: Partition, of: Open, state: str | None) -> tuple[Any, ...]
 
 @dataclass
 class Diagnosis:
-    """All that was found."""
+    """The result: the evidence, the open transactions, and other problems."""
 
     evidence: Evidence
     cases: list[Case]
@@ -88,7 +89,7 @@ class Diagnosis:
 
     @property
     def passing(self) -> set[Any]:
-        """The keys of what another look may find settled: on its way, in doubt, or hanging."""
+        """The keys of cases and problems that may be over at another look."""
         cases = {
             case.key
             for case in self.cases
@@ -98,8 +99,8 @@ class Diagnosis:
 
     @property
     def late(self) -> set[Any]:
-        """The partitions with a transaction that is late, as PartitionsWithLateTransactionsCount
-        has them: those that hang, and those whose timeout is long over."""
+        """The partitions with a late transaction, as in PartitionsWithLateTransactionsCount:
+        hanging ones, and those whose timeout is long over."""
         return {
             case.partition.place
             for case in self.cases
@@ -115,7 +116,7 @@ _PASSING: Final = frozenset(
 
 
 def diagnose(evidence: Evidence) -> Diagnosis:
-    """What is wrong."""
+    """The diagnosis from this evidence."""
     cases: list[Case] = []
     problems = list(evidence.problems)
     for partition in evidence.partitions:
@@ -154,8 +155,8 @@ def _case(evidence: Evidence, partition: Partition, of: Open) -> Case:
 
 
 def _is_of_fenced(evidence: Evidence, case: Case) -> bool:
-    """Whether an instance wrote it that was fenced: in an older epoch, for which nothing was ever
-    decided here."""
+    """Whether a fenced instance wrote the transaction: it is in an older epoch, without any
+    decision for this partition."""
     before = _release(evidence) in RELEASED[: RELEASED.index(_VERIFIED_SINCE)]
     if not before or case.entry is None or not _has_all_decisions(evidence, case):
         return False
@@ -165,13 +166,13 @@ def _is_of_fenced(evidence: Evidence, case: Case) -> bool:
 
 
 def _has_all_decisions(evidence: Evidence, case: Case) -> bool:
-    """Whether all that was ever decided for the producer is known."""
+    """Whether all decisions for the producer are known."""
     is_known = case.entry is not None and case.entry.transactional_id in evidence.whole
     return is_known or evidence.has_all_decisions
 
 
 def _with_end(evidence: Evidence, entry: Entry, of: Open, seen_ms: int) -> str:
-    """The cause where the coordinator has the partition in a transaction without an end yet."""
+    """The cause if the coordinator has the partition in a transaction that hasn't ended."""
     now, due = evidence.now_ms, entry.start_ms + entry.timeout_ms
     has_due = entry.start_ms >= 0 and entry.timeout_ms >= 0
     if entry.state in DECIDED:
@@ -192,7 +193,7 @@ def _with_end(evidence: Evidence, entry: Entry, of: Open, seen_ms: int) -> str:
 
 
 def _left(evidence: Evidence, case: Case) -> Sequence[Left]:
-    """How the transaction may lie there."""
+    """The possible ways in which the transaction was left."""
     of, here = case.open, _decided_here(evidence, case)
     markers = case.partition.markers.get(of.producer_id, 0)
     completed = sum(each.is_completed for each in here)
@@ -206,7 +207,8 @@ def _left(evidence: Evidence, case: Case) -> Sequence[Left]:
 
 
 def _release(evidence: Evidence) -> str | None:
-    """The release whose bugs the brokers have: without verification the last one before it."""
+    """The release whose bugs the brokers have. Without verification this is the last release before
+    KIP-890."""
     release, since = evidence.release, RELEASED.index(_VERIFIED_SINCE)
     if evidence.verifies or release is None or release not in RELEASED[since:]:
         return release
@@ -214,7 +216,7 @@ def _release(evidence: Evidence) -> str | None:
 
 
 def _bugs(evidence: Evidence, case: Case) -> list[Cause]:
-    """The known bugs that leave this in brokers of this release."""
+    """The known bugs of the brokers' release that leave such a transaction."""
     if evidence.release is None:
         return []
     own = {evidence.release, str(_release(evidence))}
@@ -300,7 +302,8 @@ def _abort(evidence: Evidence, case: Case) -> str:
 
 
 def _coordinator_epoch(evidence: Evidence, case: Case) -> int:
-    """The epoch of a marker that the leader takes, and that fences no coordinator."""
+    """A coordinator epoch for an abort marker that the leader accepts and that fences no
+    coordinator."""
     known = max(0, case.open.coordinator_epoch)
     if case.entry is None or not evidence.log_epochs:
         return known
@@ -336,8 +339,9 @@ def _risk_of_abort(evidence: Evidence, case: Case) -> str:
 
 
 def _told(evidence: Evidence, case: Case) -> str | None:
-    """The result that the producer received, if only one decision can be this transaction's. In
-    version 2 each transaction has its own epoch, and its decision has the next one."""
+    """The result that the producer received; None unless exactly one decision can be this
+    transaction's. In version 2 each transaction has its own epoch, and its decision has the next
+    one."""
     found = [
         each
         for each in _decided_here(evidence, case)

@@ -1,7 +1,7 @@
-"""Data directories as evidence, also those of a broker that runs, and copies of several brokers.
+"""Reads data directories as evidence, also of a running broker, and copies from several brokers.
 
-A copy may be behind its leader, as a follower's is. Then nothing in it shows that an end won't
-come, unless all copies are here: by the controllers' log, or because the user says so.
+A copy may be behind its leader's. Then it can't show that an end won't come, unless all copies are
+here. The controllers' log or the user (`--complete`) shows that they are.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from .group_offsets import TOPIC, GroupOffsets
 from .logs import Scan, add_log, add_rivals
 
 TRIES: Final = 3
-"""So often a file is read again that a broker writes to."""
+"""The number of tries to read a file that a broker writes to."""
 PAUSE_S: Final = 0.2
 _NOT_ALL: Final = "its copy here may be behind its leader's: give all copies, with --complete"
 _UUID: Final = 16
 _REPLICAS: Final = 2
 """The tag of a partition's new replicas in a PartitionChangeRecord."""
 MOST_READ: Final = 256 << 20
-"""So many bytes are read for the batches of what is open."""
+"""The largest number of bytes that is read for batches of open transactions."""
 _FEATURE: Final = "transaction.version"
 _USUAL: Final = 50
 """Partitions of `__consumer_offsets` by default (offsets.topic.num.partitions)."""
@@ -49,7 +49,7 @@ _USUAL: Final = 50
 
 @dataclass
 class _Copy:
-    """What a copy of a partition has open, and whether it could be read to its end."""
+    """The open transactions of a copy of a partition, and the errors of reading it."""
 
     folder: Path
     scan: Scan
@@ -59,8 +59,8 @@ class _Copy:
 def look(
     directories: Sequence[Path], protocol: str | None = None, *, is_complete: bool = False
 ) -> Diagnosis:
-    """What is wrong by the files in these directories, at brokers of the release `protocol`. They
-    hold all copies of every partition if `is_complete`. Raises OSError."""
+    """The diagnosis from the files in these directories, for brokers of the release `protocol`.
+    `is_complete`: they have all copies of every partition. Raises OSError."""
     given = list(folders_in(directories))
     folders = [folder for folder in given if PARTITION.fullmatch(folder.absolute().name)]
     known = _Controllers()
@@ -90,7 +90,7 @@ def look(
     for place, copy in copies.items():
         if not copy.scan.open:
             continue
-        # behind the coordinators' records; another copy may be ahead now
+        # read again after the coordinators' records; another copy may be ahead now
         again = _newest(_read(folder, found) for folder in folders if folder.name == str(place))
         if place not in again:
             continue
@@ -116,7 +116,7 @@ def look(
 
 
 def _newest(copies: Iterator[_Copy]) -> dict[Place, _Copy]:
-    """Of copies of a partition, the one that is ahead."""
+    """The copy of each partition whose end is highest."""
     found: dict[Place, _Copy] = {}
     for copy in copies:
         place = place_of(copy.folder.absolute().name)
@@ -141,7 +141,7 @@ def _partition(
 
 
 def _read(folder: Path, found: Evidence) -> _Copy:
-    """A partition, read again where a broker wrote to it meanwhile."""
+    """Reads a partition, and repeats this if a broker wrote to it meanwhile."""
     copy = _Copy(folder, Scan())
     for tries in range(TRIES):
         if tries:
@@ -157,8 +157,8 @@ def _read(folder: Path, found: Evidence) -> _Copy:
 
 
 def _read_once(folder: Path) -> _Copy:
-    """A partition from the newest snapshot before its last segment on, which has what was open
-    before. Later snapshots are compared with the segment."""
+    """Reads a partition from its newest usable snapshot on, which has the transactions that were
+    open there. Later snapshots are compared with the segments."""
     files = files_of(folder)
     copy = _Copy(folder, Scan())
     copy.errors += map(str, files.findings)
@@ -189,7 +189,7 @@ def _read_once(folder: Path) -> _Copy:
 
 
 def _lacking(path: Path, offset: int, opens: Iterable[Open]) -> Iterator[str]:
-    """The transactions of `opens` that the snapshot at `offset` should have, and hasn't."""
+    """The transactions of `opens` that the snapshot at `offset` should have and lacks."""
     known = {(of.producer_id, of.first_offset) for of in _of_snapshot(path) or ()}
     for of in opens:
         if of.first_offset < offset and (of.producer_id, of.first_offset) not in known:
@@ -215,7 +215,7 @@ def _scan(copy: _Copy, log: Path, start: int) -> None:
 
 
 def _of_snapshot(path: Path) -> list[Open] | None:
-    """What was open at a snapshot; None where it can't be read."""
+    """The open transactions in a snapshot; None if it can't be read."""
     found: list[Open] = []
     try:
         for item in read_file(path, Kind.SNAPSHOT):
@@ -240,7 +240,7 @@ def _open(item: Row) -> Open:
 
 
 def _read_more(found: Evidence, folders: Mapping[Place, Path]) -> None:
-    """The batches of what is open, and the markers where the partition has its start."""
+    """Reads the batches of open transactions, and all markers if the partition has its start."""
     for part in found.partitions:
         segments = files_of(folders[part.place]).segments
         if not segments:
@@ -260,7 +260,8 @@ def _read_more(found: Evidence, folders: Mapping[Place, Path]) -> None:
 
 
 def _read_groups(found: Evidence, folders: Iterable[Path]) -> None:
-    """The groups that wait at a last stable offset, by the copies of `__consumer_offsets` here."""
+    """Finds the groups that wait at a last stable offset, in the copies of `__consumer_offsets`
+    here."""
     if not found.partitions:
         return
     logs = {
@@ -289,7 +290,7 @@ def _read_groups(found: Evidence, folders: Iterable[Path]) -> None:
 def _read_logs(
     found: Evidence, folders: list[Path], known: _Controllers, *, is_complete: bool
 ) -> list[TransactionLog]:
-    """The coordinators' records, of the copies that are ahead."""
+    """Reads the coordinators' records from the copies with the highest ends."""
     ahead: dict[str, TransactionLogReader] = {}
     for folder in folders:
         reader = _of_log(folder)
@@ -315,7 +316,8 @@ def _read_logs(
 
 
 def _of_log(folder: Path) -> TransactionLogReader:
-    """A partition of the transaction log, read again where a broker wrote to it meanwhile."""
+    """Reads a partition of the transaction log, and repeats this if a broker wrote to it
+    meanwhile."""
     reader = TransactionLogReader(folder)
     for tries in range(TRIES):
         if tries:
@@ -331,7 +333,7 @@ def _of_log(folder: Path) -> TransactionLogReader:
 
 
 class _Controllers:
-    """What the controllers' log has of replicas and features, without a full image of either."""
+    """The numbers of replicas and the level of transaction.version, from the controllers' log."""
 
     def __init__(self) -> None:
         self.transaction_version: int | None = None
@@ -339,7 +341,7 @@ class _Controllers:
         self._replicas: dict[tuple[bytes, int], int] = {}
 
     def read(self, folder: Path) -> None:
-        """Snapshots, and the records behind them. What can't be read isn't known then."""
+        """Reads snapshots and the records after them. Unreadable records are skipped."""
         paths = sorted(path for path in folder.iterdir() if path.suffix in (".checkpoint", ".log"))
         for path in sorted(paths, key=lambda each: each.suffix):
             for item in read_file(path, Kind.METADATA_LOG):

@@ -1,6 +1,6 @@
-"""The state that a diagnosis is made from: what is open in partitions, and what coordinators have.
+"""The evidence for a diagnosis: open transactions of partitions, and the coordinators' entries.
 
-A cluster's answers and data directories are both read into it.
+It comes from a cluster's answers or from data directories.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..judge.segments.transactions import Decision
 
 
 class Verdict(IntEnum):
-    """What a finding, and the whole, come to; each is the exit code of the command."""
+    """The verdict of a case, and of the whole diagnosis. Its value is the command's exit code."""
 
     HEALTHY = 0
     HANGS = 12
@@ -38,8 +38,8 @@ def place_of(name: str) -> Place:
 
 @dataclass(frozen=True)
 class Open:
-    """A transaction that a partition's leader has open. `last_ms` is when its producer wrote last,
-    `coordinator_epoch` that of the producer's last marker here. -1 stands for none."""
+    """An open transaction of a partition. `last_ms` is the time of the producer's last write,
+    `coordinator_epoch` that of the producer's last marker here. -1: none."""
 
     producer_id: int
     producer_epoch: int
@@ -50,8 +50,8 @@ class Open:
 
 @dataclass
 class Span:
-    """The batches of an open transaction that were read: the first and the last offset, how many
-    records, and the time of the first (ms)."""
+    """The batches of an open transaction that were read: their first and last offset, their number,
+    the number of records, and the time of the first one (ms)."""
 
     first: int
     last: int
@@ -62,10 +62,10 @@ class Span:
 
 @dataclass
 class Partition:
-    """A partition in which something is open. Offsets from `last_stable_offset` up to `end`, the
-    high watermark, are hidden from read_committed consumers. `spans` are by producer id; not
-    `is_whole`: there may be more open, and more batches. `groups` have their committed offset at
-    the last stable offset."""
+    """A partition with an open transaction. Offsets from `last_stable_offset` up to `end`, the high
+    watermark, are hidden from read_committed consumers. `spans` are by producer id. Unless
+    `is_whole`, there may be more open transactions and batches. `groups` are those whose committed
+    offset is the last stable offset."""
 
     place: Place
     last_stable_offset: int
@@ -73,27 +73,27 @@ class Partition:
     open: tuple[Open, ...] = ()
     spans: dict[int, Span] = field(default_factory=dict[int, Span])
     markers: dict[int, int] = field(default_factory=dict[int, int])
-    """By producer id, how many markers the whole partition has; empty where nobody counted."""
+    """The number of markers in the whole partition, by producer id; empty if not counted."""
     is_whole: bool = True
     doubts: list[str] = field(default_factory=list[str])
-    """Why an end may be here that wasn't seen."""
+    """Reasons why the partition may have an end that wasn't read."""
     groups: list[str] = field(default_factory=list[str])
 
     @property
     def hidden(self) -> int:
-        """How many offsets are hidden."""
+        """The number of hidden offsets."""
         return max(0, self.end - self.last_stable_offset)
 
     def since_ms(self, of: Open) -> int:
-        """When an open transaction wrote first, as far as that is known; else -1."""
+        """The time of an open transaction's first write, in ms; -1 if it isn't known."""
         span = self.spans.get(of.producer_id)
         return span.since_ms if span is not None and span.first == of.first_offset else -1
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A coordinator's entry of a transactional id: `state` in Kafka's words, times in ms (-1: not
-    known). `decided_ms` is when a state with a decision was entered."""
+    """A coordinator's entry of a transactional id. `state` is Kafka's name of the state; times are
+    in ms (-1: not known). `decided_ms` is the time of the decision."""
 
     transactional_id: str
     producer_id: int
@@ -104,7 +104,7 @@ class Entry:
     start_ms: int = -1
     decided_ms: int = -1
     doubt: str = ""
-    """Why there may be a newer one."""
+    """A reason why there may be a newer entry, or ""."""
 
 
 ONGOING: Final = "Ongoing"
@@ -113,8 +113,8 @@ DECIDED: Final = ("PrepareCommit", "PrepareAbort")
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is wrong beside open transactions: its cause (a key of `CAUSES`), what was
-    seen, and the partition that it is about, if it is about one."""
+    """Another problem than an open transaction: its cause (a key of `CAUSES`), a description, and
+    its partition, if any."""
 
     cause: str
     says: str
@@ -123,35 +123,35 @@ class Problem:
 
 @dataclass
 class Evidence:
-    """All of it. `looked_at` partitions were looked at, and `partitions` have something open.
-    `doubts` say why an entry may exist that isn't in `entries`, which are by producer id. `seen`
-    has how long (ms) what a key stands for has been seen, as `Case.key` has them."""
+    """All evidence. `looked_at` is the number of examined partitions, and `partitions` are those
+    with open transactions. `entries` are by producer id. `doubts` are reasons why other entries may
+    exist. `seen` has for each `Case.key` the time (ms) for which it has been seen."""
 
     source: str
     now_ms: int
     release: str | None = None
     transaction_version: int | None = None
     server: str = ""
-    """The address for commands of remedies."""
+    """The server address in the commands of remedies."""
     describes_producers: bool = True
     verifies: bool = True
-    """Whether leaders ask coordinators, where their release does (KIP-890)."""
+    """Whether leaders verify batches at coordinators, if their release can (KIP-890)."""
     knows_settings: bool = True
-    """Whether the brokers' settings may be read."""
+    """Whether the user may read the brokers' settings."""
     log_epochs: dict[int, int] = field(default_factory=dict[int, int])
-    """The coordinator epochs by partitions of the transaction log."""
+    """The coordinator epochs by partition of the transaction log."""
     looked_at: int = 0
     partitions: list[Partition] = field(default_factory=list[Partition])
     entries: dict[int, list[Entry]] = field(default_factory=dict[int, list[Entry]])
     decisions: dict[int, list[Decision]] = field(default_factory=dict[int, list[Decision]])
-    """By producer id, as far as the transaction log was read."""
+    """The decisions by producer id, as far as the transaction log was read."""
     has_all_decisions: bool = False
-    """Whether nothing of the transaction log was compacted or deleted."""
+    """Whether the transaction log is complete: nothing was compacted or deleted."""
     whole: set[str] = field(default_factory=set[str])
     """Transactional ids whose decisions are all known."""
     doubts: list[str] = field(default_factory=list[str])
     problems: list[Problem] = field(default_factory=list[Problem])
     notes: list[str] = field(default_factory=list[str])
     patience_ms: int = 5_000
-    """So long a marker may be on its way, and a coordinator load."""
+    """The time in ms that a marker or a coordinator's load may take."""
     seen: dict[Any, int] = field(default_factory=dict[Any, int])

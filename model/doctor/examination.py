@@ -1,4 +1,4 @@
-"""Looks at a cluster until what is on its way has arrived, or has been waited for long enough."""
+"""Examines a cluster repeatedly, until pending markers have arrived or the wait is over."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from .logs import add_rivals
 
 PAUSE_S: Final = 0.5
 CONFIRMED_MS: Final = 1_000
-"""A transaction is said to hang if it was seen so for so long."""
+"""The time in ms for which a transaction must be seen hanging before it is reported so."""
 _MOST_LOGS: Final = 10
-"""So many partitions of the transaction log are read for instances that fence each other."""
+"""The largest number of log partitions that are read for instances that fence each other."""
 _MOST_READ: Final = 100
-"""So many partitions are read for what is open in them."""
+"""The largest number of partitions whose open transactions are read."""
 
 
 def examine(cluster: Cluster, patience_ms: int = 5_000) -> Diagnosis:
-    """What is wrong with a cluster, where a marker may be on its way for so long. Raises
-    BrokerError."""
+    """The diagnosis of a cluster. A marker may be pending for `patience_ms`. Raises BrokerError."""
     first = cluster.look()
     found, evidence = diagnose(first), first
     begun, known = time.monotonic(), dict.fromkeys(found.passing, time.monotonic())
@@ -49,14 +48,14 @@ def examine(cluster: Cluster, patience_ms: int = 5_000) -> Diagnosis:
 
 
 def unseen(source: str, why: str) -> Diagnosis:
-    """What is known of a cluster that doesn't answer."""
+    """The diagnosis of a cluster that doesn't answer."""
     problem = Problem("not-seen", why)
     return diagnose(Evidence(source, round(time.time() * 1000), problems=[problem]))
 
 
 def _is_awaited(found: Diagnosis, key: Any, evidence: Evidence, patience_ms: int) -> bool:
-    """Whether another look may tell more of it: not of what is new and on its way, as something
-    always is in a cluster at work."""
+    """Whether another look is needed for a case or problem. New ones don't count: a busy cluster
+    always has some."""
     hangs = any(case.key == key and case.verdict is Verdict.HANGS for case in found.cases)
     if hangs:
         return evidence.seen.get(key, 0) < CONFIRMED_MS
@@ -64,7 +63,8 @@ def _is_awaited(found: Diagnosis, key: Any, evidence: Evidence, patience_ms: int
 
 
 def _keep(evidence: Evidence, first: Evidence) -> None:
-    """What the first look found of all, where later ones are about some partitions alone."""
+    """Keeps the first look's results about the whole cluster; later looks are only about some
+    partitions."""
     for problem in first.problems:
         if problem.cause in ("not-seen", "sample") and problem not in evidence.problems:
             evidence.problems.append(problem)
@@ -75,7 +75,7 @@ def _keep(evidence: Evidence, first: Evidence) -> None:
 
 
 def _read_groups(cluster: Cluster, evidence: Evidence) -> None:
-    """The groups that wait at a last stable offset."""
+    """Finds the groups that wait at a last stable offset."""
     stuck = [part for part in evidence.partitions if part.open][:_MOST_READ]
     if not stuck:
         return
@@ -88,9 +88,8 @@ def _read_groups(cluster: Cluster, evidence: Evidence) -> None:
 
 
 def _find_rivals(cluster: Cluster, first: Evidence, last: Evidence) -> None:
-    """Transactional ids that got one new epoch after another by InitProducerId, by the records of
-    the transaction log. Those are read whose epoch rose between two looks, and those that have
-    something open."""
+    """Finds transactional ids with many new epochs by InitProducerId, in the transaction log. Only
+    ids are read whose epoch rose between two looks, or that have an open transaction."""
     known = {entry.transactional_id: entry for of in first.entries.values() for entry in of}
     now = {entry.transactional_id: entry for of in last.entries.values() for entry in of}
     rose = {
@@ -114,7 +113,7 @@ def _open_entries(evidence: Evidence) -> list[Entry]:
 
 
 def _read_more(cluster: Cluster, evidence: Evidence, found: Diagnosis) -> None:
-    """Reads the batches of what is open, and the decisions of what hangs."""
+    """Reads the batches of open transactions, and the decisions about hanging ones."""
     for part in evidence.partitions[:_MOST_READ] if evidence.describes_producers else ():
         cluster.read(part, evidence)
     if len(evidence.partitions) > _MOST_READ:

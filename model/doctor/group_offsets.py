@@ -1,4 +1,4 @@
-"""The committed offsets of groups, by the records of `__consumer_offsets`."""
+"""The committed offsets of groups, from the records of `__consumer_offsets`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class _Key(NamedTuple):
 
 
 class _Committed(NamedTuple):
-    """An offset, and where its record is in the log."""
+    """The place of a record in the log, and its committed offset."""
 
     at: int
     offset: int | None
 
 
 class GroupOffsets:
-    """Takes the records of one partition of `__consumer_offsets`. An offset of a transaction counts
-    from its commit marker on, if no later record has another (GroupMetadata.
+    """Reads the records of one partition of `__consumer_offsets`. A transaction's offset counts
+    after its commit marker, unless a later record has another offset (GroupMetadata.
     completePendingTxnOffsetCommit)."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class GroupOffsets:
         self._producer_id = -1
 
     def read(self, log: Path) -> str | None:
-        """The records of a segment; why some weren't read, if so."""
+        """Reads the records of a segment. Returns the first error, or None."""
         error: str | None = None
         try:
             for item in read_file(log, Kind.OFFSETS_LOG):
@@ -70,7 +70,7 @@ class GroupOffsets:
             into[key] = committed
 
     def add_waiting(self, parts: Iterable[Partition]) -> None:
-        """Adds to these partitions the groups whose committed offset is the last stable offset."""
+        """Adds to each partition the groups whose committed offset is its last stable offset."""
         by_place = {part.place: part for part in parts}
         for (group, place), committed in sorted(self._committed.items()):
             part = by_place.get(place)

@@ -1,4 +1,4 @@
-"""A running cluster as evidence, by requests that only read."""
+"""Reads a running cluster as evidence, with requests that change nothing."""
 
 from __future__ import annotations
 
@@ -26,28 +26,29 @@ NEWEST: Final = {
     "Fetch": 11, "Metadata": 9, "FindCoordinator": 3, "DescribeAcls": 1, "ListGroups": 4,
     "OffsetFetch": 7, "DescribeConfigs": 4,
 }  # fmt: skip
-"""The newest versions that are sent."""
+"""The newest sent version of each API."""
 OLDEST: Final = {
     "ListOffsets": 2, "Fetch": 4, "Metadata": 4, "DescribeAcls": 1, "DescribeConfigs": 1,
     "OffsetFetch": 1,
 }  # fmt: skip
-"""The oldest versions that are sent, where it isn't 0."""
+"""The oldest sent versions; 0 for the other APIs."""
 LOG: Final = "__transaction_state"
 MOST: Final = 20_000
-"""So many partitions are looked at unless all are asked for; of more, a sample."""
+"""The largest number of examined partitions without --all. Of more partitions a sample is
+examined."""
 _AT_ONCE: Final = 500
-"""So many partitions, or ids, a request asks about."""
+"""The number of partitions or ids in one request."""
 _PIECE: Final = 1 << 20
 MOST_READ: Final = 8 << 20
-"""So many bytes are read of a partition with something open."""
+"""The largest number of bytes that is read of a partition with open transactions."""
 MOST_OF_LOG: Final = 256 << 20
-"""So many bytes are read of the transaction log."""
+"""The largest number of bytes that is read of the transaction log."""
 RECENT: Final = 2_000
-"""So many records at the end of the transaction log show what has happened of late."""
+"""The number of records at the end of the transaction log that are read for recent events."""
 MOST_GROUPS: Final = 1_000
-"""So many groups are asked for their offsets."""
+"""The largest number of groups whose offsets are fetched."""
 MOST_OTHERS: Final = 5_000
-"""So many transactional ids are described that have nothing open."""
+"""The largest number of described transactional ids without an open transaction."""
 VERIFICATION: Final = "transaction.partition.verification.enable"
 _BROKER: Final = 4
 _MOVING: Final = frozenset(
@@ -55,14 +56,14 @@ _MOVING: Final = frozenset(
      "REPLICA_NOT_AVAILABLE", "OFFSET_NOT_AVAILABLE", "FENCED_LEADER_EPOCH",
      "UNKNOWN_LEADER_EPOCH", "KAFKA_STORAGE_ERROR", "OFFSET_OUT_OF_RANGE")
 )  # fmt: skip
-"""Errors that another look may not have."""
+"""Errors that may be over at another look."""
 _LATEST: Final = -1
 _DENY, _TRANSACTIONAL_IDS, _ANY = 2, 5, 1
 
 
 class Cluster:
-    """The cluster that `bootstrap` (HOST:PORT, or several) leads to. `topics` are the only ones
-    that are looked at, if any are given. Raises BrokerError."""
+    """The cluster at `bootstrap` (one or several HOST:PORT). If `topics` are given, only they are
+    examined. Raises BrokerError."""
 
     def __init__(
         self, bootstrap: str, how: Security | None = None, *, topics: Iterable[str] = (),
@@ -123,7 +124,7 @@ class Cluster:
 
     @property
     def log_partitions(self) -> frozenset[int]:
-        """The partitions of the transaction log, as far as they may be seen."""
+        """The partitions of the transaction log that the user may see."""
         return frozenset(self._of_log)
 
     def close(self) -> None:
@@ -140,9 +141,8 @@ class Cluster:
     # All of it ----------------------------------------------------------------------------------
 
     def look(self, only: Iterable[Place] | None = None) -> Evidence:
-        """One look: leaders, coordinators, and leaders again. A transaction counts as open if it
-        was both times. With `only`, other partitions aren't looked at. Raises BrokerError where
-        nothing can be said."""
+        """Examines leaders, coordinators, and leaders again. A transaction counts as open if it was
+        open both times. With `only`, only these partitions are examined. Raises BrokerError."""
         found = Evidence(
             self.bootstrap, round(time.time() * 1000), self.release, self.transaction_version,
             server=self.bootstrap, describes_producers="DescribeProducers" in self.versions,
@@ -172,7 +172,7 @@ class Cluster:
         return found
 
     def _metadata(self, found: Evidence) -> None:
-        """Brokers, topics and leaders; what can't be seen of them."""
+        """Reads brokers, topics and leaders. Adds problems for those that can't be seen."""
         wanted = [{"name": name} for name in self._wanted] or None
         told = self._metadata_of(wanted)
         topics: list[Any] = told["topics"] or []
@@ -212,8 +212,8 @@ class Cluster:
         return self._first.ask("Metadata", self.versions["Metadata"], fields)
 
     def _hidden_topics(self) -> str | None:
-        """What the user lacks to see every topic, if anything: the brokers leave out silently what
-        may not be seen, so a name that nobody has is asked for."""
+        """The permission that the user lacks to see every topic, or None. Brokers leave out hidden
+        topics silently, so this asks for a topic that doesn't exist."""
         name = f"epochfence-doctor-{secrets.token_hex(8)}"
         error = self._metadata_of([{"name": name}])["topics"][0]["error_code"]
         if error == "TOPIC_AUTHORIZATION_FAILED":
@@ -221,7 +221,7 @@ class Cluster:
         return None
 
     def _verifies(self) -> bool:
-        """Whether no broker says that it doesn't ask coordinators about batches."""
+        """Whether no broker's settings turn verification off."""
         if self._is_verifying is None:
             self._is_verifying = "DescribeConfigs" not in self.versions or all(
                 self._setting(node, VERIFICATION) != "false" for node in self.brokers
@@ -229,7 +229,7 @@ class Cluster:
         return self._is_verifying
 
     def _setting(self, node: int, name: str) -> str | None:
-        """A broker's setting; None where it doesn't tell."""
+        """The value of a broker's setting; None if the broker doesn't return it."""
         one = {"resource_type": _BROKER, "resource_name": str(node), "configuration_keys": [name]}
         try:
             told = self._ask(node, "DescribeConfigs", {"resources": [one]})["results"]
@@ -251,7 +251,7 @@ class Cluster:
         for node, those in by_leader.items():
             for some in _at_once(those):
                 try:
-                    # in this order: what is committed meanwhile isn't taken for hidden
+                    # in this order, so that transactions that end meanwhile don't count as hidden
                     ends = self._ends(node, some, 0, found)
                     stable = self._ends(node, [*ends], 1, found)
                     parts += self._described(
@@ -270,7 +270,7 @@ class Cluster:
     def _refuse(
         self, found: Evidence, place: Place, request: str, error: str, need: str = "DESCRIBE"
     ) -> None:
-        """What was answered about a partition with an error."""
+        """Adds a problem for an error in an answer about a partition."""
         cause = "leader-moving" if error in _MOVING else "not-seen"
         says = f"{place}: {request}: {_refused(error, place.topic, need)}"
         problem = Problem(cause, says, place)
@@ -302,7 +302,7 @@ class Cluster:
         return ends
 
     def _described(self, node: int, parts: list[Partition], found: Evidence) -> list[Partition]:
-        """These partitions with what is open in them."""
+        """These partitions with their open transactions."""
         if not parts:
             return parts
         by_place = {part.place: part for part in parts}
@@ -323,8 +323,8 @@ class Cluster:
         return parts
 
     def read(self, part: Partition, found: Evidence, most: int = MOST_READ) -> None:
-        """Reads a partition from its last stable offset on: batches of what is open, and what is
-        open if nobody has said so."""
+        """Reads a partition from its last stable offset on: the batches of open transactions, and
+        the transactions themselves if DescribeProducers is missing."""
         scan = Scan()
         offset, size = part.last_stable_offset, 0
         try:
@@ -344,7 +344,7 @@ class Cluster:
         part.spans = scan.spans
 
     def _fetched(self, place: Place, offset: int) -> tuple[bytes, str | None]:
-        """Whole batches from an offset on, or the error."""
+        """The whole batches from an offset on, and the error, if any."""
         one = {
             "partition": place.number, "current_leader_epoch": -1, "fetch_offset": offset,
             "log_start_offset": -1, "partition_max_bytes": _PIECE, "last_fetched_epoch": -1,
@@ -368,8 +368,8 @@ class Cluster:
     # Groups -------------------------------------------------------------------------------------
 
     def waiting_groups(self, parts: Sequence[Partition]) -> str | None:
-        """Finds the groups whose committed offset is a last stable offset, for each of these
-        partitions; the reason why not all were asked, if so."""
+        """Finds for each partition the groups whose committed offset is its last stable offset.
+        Returns the reason why some groups may be missing, or None."""
         if not {"ListGroups", "OffsetFetch"} <= self.versions.keys():
             return "the brokers list no groups"
         by_place = {part.place: part for part in parts}
@@ -397,8 +397,8 @@ class Cluster:
         return why
 
     def _hidden_groups(self, topics: list[dict[str, Any]]) -> str | None:
-        """Why some groups may be hidden from the user, if they may: brokers list only those that
-        it may describe (KafkaApis.handleListGroupsRequest)."""
+        """The reason why groups may be hidden from the user, or None. Brokers list only groups that
+        the user may describe (KafkaApis.handleListGroupsRequest)."""
         name = f"epochfence-doctor-{secrets.token_hex(8)}"
         fields = {"group_id": name, "topics": topics, "require_stable": False}
         answer = self._ask(next(iter(self.brokers)), "OffsetFetch", fields)
@@ -409,7 +409,7 @@ class Cluster:
     # Coordinators -------------------------------------------------------------------------------
 
     def _entries(self, found: Evidence, producers: set[int]) -> None:
-        """The coordinators' entries, and whether some may not have been seen."""
+        """Reads the coordinators' entries, and notes doubts whether all were seen."""
         if "ListTransactions" not in self.versions or "DescribeTransactions" not in self.versions:
             return self._entries_of_log(found)
         hidden = self._hidden_ids() if producers else None
@@ -463,7 +463,7 @@ class Cluster:
                 found.entries.setdefault(entry.producer_id, []).append(entry)
 
     def _hidden_ids(self) -> str | None:
-        """Why some transactional ids may be hidden from the user, if they may: brokers leave them
+        """The reason why transactional ids may be hidden from the user, or None. Brokers leave them
         out silently (KafkaApis.handleListTransactionsRequest)."""
         name = f"epochfence-doctor-{secrets.token_hex(8)}"
         node = next(iter(self.brokers))
@@ -492,7 +492,7 @@ class Cluster:
         return "a broker didn't say whether ACLs hide entries"
 
     def _entries_of_log(self, found: Evidence) -> None:
-        """The entries as the transaction log has them, of brokers that describe none."""
+        """Reads the entries from the transaction log, for brokers without DescribeTransactions."""
         if not self._of_log:
             found.doubts.append(f"the user needs DESCRIBE and READ on {LOG} to see entries")
             return
@@ -509,7 +509,7 @@ class Cluster:
                 found.whole |= log.ids
 
     def recent_log(self, number: int) -> TransactionLog:
-        """The last records of a partition of the transaction log; none where it may not be read."""
+        """The last records of a partition of the transaction log; empty if it can't be read."""
         place = Place(LOG, number)
         end = self._ends(self._of_log[number][0], [place], 0, Evidence("", 0)).get(place, 0)
         start = max(self._start(place), end - RECENT) if end else 0
@@ -518,8 +518,8 @@ class Cluster:
     def transaction_log(
         self, number: int, most: int = MOST_OF_LOG, *, start: int | None = None
     ) -> tuple[TransactionLog, int, str | None]:
-        """A partition of the transaction log from an offset on (None: its start), how many bytes
-        were read, and why it wasn't read to its end, if so."""
+        """A partition of the transaction log from an offset on (None: its start), the number of
+        read bytes, and the reason why it wasn't read to its end, or None."""
         place = Place(LOG, number)
         reader, path = TransactionLogReader(Path(str(place))), Path(str(place))
         size = 0
@@ -555,7 +555,7 @@ class Cluster:
 
 
 def _at_once(every: Sequence[T]) -> Iterator[Sequence[T]]:
-    """As many at once as one request asks about."""
+    """The elements in groups that fit into one request each."""
     for at in range(0, len(every), _AT_ONCE):
         yield every[at : at + _AT_ONCE]
 
@@ -575,7 +575,7 @@ def _open(told: Mapping[str, Any]) -> Open:
 
 
 def _refused(error: str, topic: str, need: str = "DESCRIBE") -> str:
-    """An error, with the permission that would help."""
+    """An error, with the missing permission if it is one."""
     if error == "TOPIC_AUTHORIZATION_FAILED":
         return f"{error}: the user needs {need} on topic {topic}"
     return error

@@ -1,4 +1,5 @@
-"""Batches and records of logs as evidence: what is open, and what coordinators have decided."""
+"""Reads batches and records of logs as evidence: open transactions, and the coordinators'
+decisions."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ _BATCH_HEAD: Final = 12
 
 
 def add_log(found: Evidence, log: TransactionLog, doubt: str = "") -> None:
-    """The entries and decisions of a partition of the transaction log; with `doubt`, there may be
-    newer ones."""
+    """Adds the entries and decisions of a partition of the transaction log. `doubt` is a reason why
+    there may be newer ones, or ""."""
     for each in log.entries.values():
         state = "".join(word.capitalize() for word in each.state.split("_"))
         entry = Entry(
@@ -37,8 +38,8 @@ LATELY_MS: Final = 10 * 60_000
 
 
 def add_rivals(found: Evidence, log: TransactionLog) -> None:
-    """The transactional ids that got RIVALS new epochs by InitProducerId within a minute, and of
-    late."""
+    """Adds a problem for each transactional id with RIVALS recent new epochs by InitProducerId
+    within a minute."""
     for name, times in log.initialized.items():
         last = [at for at in times if at > times[-1] - WITHIN_MS]
         if len(last) >= RIVALS and times[-1] > found.now_ms - LATELY_MS:
@@ -50,9 +51,9 @@ def add_rivals(found: Evidence, log: TransactionLog) -> None:
 
 
 class Scan:
-    """What is open, batch by batch: transactions and their batches. `open` has what was open before
-    the first one. `markers` counts those of each producer, the last of `marked_ms`; `end` is the
-    offset behind all."""
+    """Finds open transactions and their batches, batch by batch. `open` starts with the
+    transactions that were open before the first batch. `markers` counts the markers of each
+    producer; `marked_ms` is the time of the last one. `end` is the offset after the last batch."""
 
     def __init__(self, open_: Iterable[Open] = ()) -> None:
         self.open = {of.producer_id: of for of in open_}
@@ -63,7 +64,7 @@ class Scan:
         self._terms: dict[int, int] = {}
 
     def take(self, data: bytes) -> int:
-        """The next batches; the offset behind them. Raises RecordError."""
+        """Reads the next batches. Returns the offset after them. Raises RecordError."""
         for item in read_stream(BytesIO(data), Kind.LOG):
             if isinstance(item, RecordError):
                 raise item
@@ -71,7 +72,7 @@ class Scan:
         return self.end
 
     def take_row(self, item: Row) -> None:
-        """The next row: a batch, or what is in it."""
+        """Reads the next row: a batch, or a record of it."""
         if item.what == "batch":
             self.end = item.fields["last_offset"] + 1
             self._batch(item.fields)
@@ -105,7 +106,7 @@ class Scan:
 
 
 def whole_batches(data: bytes) -> bytes:
-    """Without the beginning of a batch at the end."""
+    """The data without an incomplete batch at its end."""
     at = 0
     while at + _BATCH_HEAD <= len(data):
         size = _BATCH_HEAD + int.from_bytes(data[at + 8 : at + _BATCH_HEAD])

@@ -1,4 +1,4 @@
-"""The errors of the executable machines; each names the wrong field or value."""
+"""The errors of the executable machines. Each message has the wrong field or value."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ class NotNowError(ModelError):
 
 
 def whole(field: str, value: Any, low: int, high: int | None = None) -> int:
-    """The value, where it is a whole number of the range. Raises WrongTypeError or
-    OutOfRangeError."""
+    """The value, if it is a whole number in the range. Raises WrongTypeError or OutOfRangeError."""
     if type(value) is not int or value < low or (high is not None and value > high):
         expected = f"a whole number {low}..{'' if high is None else high}"
         raise refusal(field, expected, value, of_type=type(value) is int)
@@ -47,7 +46,7 @@ def whole(field: str, value: Any, low: int, high: int | None = None) -> int:
 
 
 def text(field: str, value: Any) -> str:
-    """The value, where it is a string. Raises WrongTypeError."""
+    """The value, if it is a string. Raises WrongTypeError."""
     if not isinstance(value, str):
         raise refusal(field, "a string", value, of_type=False)
     return value

@@ -1,4 +1,5 @@
-"""A machine as one of `transitions`: its states, its events as triggers, `may_...` and callbacks.
+"""A machine as a `Machine` of the library `transitions`: states, events as triggers, `may_...`,
+callbacks.
 
     account = states(Machine(TABLES, protocol="4.1"))
     account.may_EndTxn(producer_id=7, ...)     # whether the event would be taken
@@ -6,9 +7,9 @@
     account.outcome.reply                      # what it answered
     account.state
 
-Rows decide: each row that an event can take is a transition whose condition is that the row is the
-one. It leaves the states in which its guard may hold and none of the rows before it always does.
-`transitions`' own tools (diagrams, `get_triggers`, callbacks on states) work on `fsm`.
+The rows decide: each row of an event is a transition, whose condition is that the event takes this
+row. Its source states are those in which the row can be taken. `transitions`' own tools (diagrams,
+`get_triggers`, callbacks on states) work on `fsm`.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from ...language.expressions import FALSE, TRUE, Expression, folded, lift, rewri
 from ...language.tables import Row, Table
 from .machine import Machine, Outcome
 
-ONLY = "RUNNING"  # the state of a machine that declares none
+ONLY = "RUNNING"  # the state of a machine that declares no states
 
 
 def trigger_name(event: str) -> str:
-    """An event's name as that of a method."""
+    """The name of an event's method."""
     return "".join(c if c.isalnum() else "_" for c in event)
 
 
 def goals(row: Row) -> tuple[str, ...]:
-    """The states that a row may go to; none where it stays."""
+    """The states that a row may go to; empty if it doesn't change the state."""
 
     def found(node: Expression) -> Iterator[str]:
         if node.op == "if":
@@ -74,7 +75,7 @@ class States:
                 )  # fmt: skip
 
     def _leaving(self, table: Table) -> Iterator[tuple[Row, str]]:
-        """The rows of a table, each with a state in which it may be taken."""
+        """The rows of a table, each with each state in which it may be taken."""
         rows = [
             (row, self.machine.settled(table.guard & row.guard))
             for row in self.machine.rows_of(table.on.name)
@@ -88,7 +89,7 @@ class States:
                     break
 
     def _in_state(self, state: str, condition: Expression) -> Expression:
-        """The condition, in a state of the machine."""
+        """The condition, simplified for a state of the machine."""
         declared = self.declared
         if declared is None:
             return folded(condition)
@@ -97,7 +98,7 @@ class States:
 
 
 class _Takes:
-    """Whether an event takes a row, and goes to the transition's target."""
+    """The condition of a transition: the event takes the row, and goes to the target."""
 
     def __init__(self, model: States, event: str, row: str, goal: str | None) -> None:
         self.model, self.event, self.row, self.goal = model, event, row, goal
@@ -115,7 +116,7 @@ class _Takes:
 
 
 class _Take:
-    """Takes the event."""
+    """Makes the machine take the event."""
 
     def __init__(self, model: States, event: str) -> None:
         self.model, self.event = model, event
@@ -130,6 +131,7 @@ def states(
 ) -> Any:
     """The machine with its events as methods. Triggers are added at run time, hence Any.
 
-    `of` is the class of the `transitions` machine, as GraphMachine, which takes `options`.
+    `of` is the class of the `transitions` machine, such as GraphMachine, and `options` are its
+    arguments.
     """
     return States(machine, of, options)

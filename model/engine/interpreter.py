@@ -1,6 +1,7 @@
-"""Systems run on plain values, a step at a time: the executable meaning of a declaration.
+"""Runs systems on plain values, step by step: the executable meaning of a declaration.
 
-Slow and simple on purpose: traces are replayed here, and the native explorer is compared with it.
+It is simple and slow on purpose. Traces are replayed on it, and the native explorer is compared
+with it.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ FullState: TypeAlias = tuple[Value, ...]
 
 @dataclass(frozen=True)
 class Step:
-    """A step taken: the row's index in `Instance.row_names`, the bindings, the state reached.
+    """A taken step: the row's index in `Instance.row_names`, the bindings, the reached state.
 
-    `out_of_range` says which update leaves its type's range; the step then reaches no state.
+    `out_of_range` names the update that leaves its type's range, if any. Then there is no state.
     """
 
     row: int
@@ -41,8 +42,8 @@ def bindings(
     constants: Mapping[str, int],
     contents: Callable[[Expression, Bindings], Any],
 ) -> Iterator[Bindings]:
-    """The values that an action may bind in a state, in which `contents` gives the elements of a
-    bag."""
+    """The possible bindings of an action in a state. `contents` returns the elements of a bag
+    there."""
     domains = [choices(bound.data.type, constants) for bound in action.bounds]
     for values in product(*domains):
         bound = dict(zip(action.bounds, values, strict=True))
@@ -76,8 +77,8 @@ class Interpreter:
         following: FullState | None = None,
         bound: Iterable[tuple[Expression, Value]] = (),
     ) -> bool:
-        """Whether a condition holds in a state, or of the step from it to the `following` one, for
-        these values of the variables `bound` around it."""
+        """Whether a condition holds in a state, or for the step from it to `following`. `bound` has
+        the values of variables in the condition."""
         next_ = None if following is None else self.as_mapping(following)
         constants, values = self.instance.constants, dict(bound)
         return bool(evaluate(condition, self.as_mapping(state), constants, values, following=next_))
@@ -87,7 +88,7 @@ class Interpreter:
         return self.holds(item.expression, state, following)
 
     def broken(self, run: Sequence[FullState]) -> Iterator[Property]:
-        """The safety properties that the last state of a run breaks, or the step to it."""
+        """The safety properties that the last state of a run, or the step to it, breaks."""
         for item in self.instance.properties:
             if item.kind != "step":
                 holds = self.holds(item.expression, run[-1])
@@ -97,13 +98,12 @@ class Interpreter:
                 yield item
 
     def is_stuck(self, state: FullState) -> bool:
-        """Whether nothing can happen in a state where something should."""
+        """Whether a state is a deadlock: it has no next step, and isn't terminal."""
         ended = next(self.steps(state), None) is None
         return ended and not self.holds(self.instance.terminal, state)
 
     def steps(self, state: FullState, table: str | None = None) -> Iterator[Step]:
-        """Every step enabled in a state, of the one table where it is named; rows in declared
-        order."""
+        """Every step enabled in a state (of one table, if named), in the declared order of rows."""
         before, constants = self.as_mapping(state), self.instance.constants
         index = 0
 
@@ -119,7 +119,7 @@ class Interpreter:
             index += len(action.rows)
 
     def _value(self, expression: Expression, before: Mapping[str, Value], bound: Bindings) -> Value:
-        """The value of an expression of rows."""
+        """The value of an expression in rows."""
         return evaluate(expression, before, self.instance.constants, bound)
 
     def _take(
@@ -151,8 +151,8 @@ class Interpreter:
 
 
 class Remembering(Interpreter):
-    """An interpreter for many states that are nearly alike: it evaluates an expression once for all
-    that agree on what the expression reads."""
+    """An interpreter for many similar states. It evaluates an expression once for all states with
+    the same values of the expression's fields."""
 
     def __init__(self, instance: Instance) -> None:
         super().__init__(instance)

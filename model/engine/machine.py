@@ -1,13 +1,12 @@
-"""Machines that run: a declared machine at real ranges, one event at a time.
+"""Executable machines: a declared machine at real ranges takes one event at a time.
 
-    machine = Machine(TABLES, PROTOCOLS, protocol="4.1")
-    machine.put(state="ONGOING", producer_epoch=3)        # a given state
-    outcome = machine.handle("EndTxn", producer_id=7, ...)  # an event or a message
-    outcome.row, outcome.reply, outcome.sent              # what it did and said
-    machine.state["pending"]                              # the new state
+machine = Machine(TABLES, PROTOCOLS, protocol="4.1") machine.put(state="ONGOING", producer_epoch=3)
+# a given state outcome = machine.handle("EndTxn", producer_id=7, ...) # an event or a message
+outcome.row, outcome.reply, outcome.sent # the row, the answer, all messages
+machine.state["pending"] # the new state
 
-Whatever the rows leave open is chosen by the caller: when an append is acknowledged, what the clock
-says, what another machine's fields are (`outside`).
+The caller chooses everything that the rows leave open: the time of an acknowledgement, the clock,
+and other machines' fields (`outside`).
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ from .values import Sparse, mapped, shown, stored
 
 
 class Outcome(NamedTuple):
-    """The result of an event: the row taken, the messages sent (the reply among them), the
-    reply."""
+    """The result of an event: the row, the sent messages (including the reply), and the reply."""
 
     row: str
     sent: tuple[Any, ...]
@@ -39,8 +37,8 @@ class Outcome(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A row that was taken: the machine as it was before, the row, the messages, and the reply
-    among them."""
+    """A taken row: a copy of the machine before, the row, the sent messages, and the reply among
+    them."""
 
     machine: Machine
     table: Table
@@ -60,7 +58,7 @@ _watching: list[list[Taken]] = []
 
 @contextmanager
 def watched() -> Generator[list[Taken]]:
-    """Keeps all rows that any machine takes meanwhile, in their order."""
+    """Records all rows that machines take in the block, in order."""
     taken: list[Taken] = []
     _watching.append(taken)
     try:
@@ -74,7 +72,8 @@ _noting: list[set[tuple[Table, Row]]] = []
 
 @contextmanager
 def noted() -> Generator[set[tuple[Table, Row]]]:
-    """Notes which rows any machine takes meanwhile, each with its table: quicker than `watched`."""
+    """Records the set of rows that machines take in the block, each with its table. Faster than
+    `watched`."""
     taken: set[tuple[Table, Row]] = set()
     _noting.append(taken)
     try:
@@ -84,20 +83,20 @@ def noted() -> Generator[set[tuple[Table, Row]]]:
 
 
 def is_watched() -> bool:
-    """Whether rows are kept or noted now."""
+    """Whether rows are recorded now."""
     return bool(_watching or _noting)
 
 
 class Machine:
     """One instance of a declared machine, at real ranges.
 
-    `tables` define it, one table for each event. `protocol` is the release of `protocols` (the
-    newest), `switch_on` and `switch_off` name single features. `this` is its identity, where rows
-    use one, `constants` overrides numbers such as a broker's settings. `reductions`
-    leave out fields and messages that the caller doesn't need.
+    `tables` has one table for each event. `protocol` is a release of `protocols` (default: the
+    newest). `switch_on` and `switch_off` name single features. `this` is the machine's identity, if
+    rows use it. `constants` overrides numbers such as a broker's settings. `reductions` leave out
+    fields and messages that the caller doesn't need.
 
-    Raises DeclarationError for an unknown protocol or feature, or where rows look at more keys
-    than can be told apart.
+    Raises DeclarationError for an unknown protocol or feature, or if rows quantify over keys in a
+    way that can't be evaluated.
     """
 
     def __init__(
@@ -126,7 +125,7 @@ class Machine:
 
     @property
     def state(self) -> dict[str, Any]:
-        """Every field by its name; a copy."""
+        """A copy of every field, by name."""
         program = self._program
         kinds = (info.type for info in program.infos.values())
         return {
@@ -136,14 +135,14 @@ class Machine:
 
     @property
     def names(self) -> Mapping[str, Any]:
-        """The fields that it has, by name."""
+        """The machine's fields, by name."""
         return self._program.infos
 
     def kept(
         self, but: frozenset[str], of_map: Callable[[Sparse], Hashable]
     ) -> tuple[Hashable, ...]:
-        """Every field but these as it is kept, to compare by: quicker than `state`. `of_map`
-        distinguishes one map from another."""
+        """The values of all fields except `but`, for comparisons. Faster than `state`. `of_map`
+        makes a hashable value of a map."""
         known = self._program.kept.get(but)
         if known is None:
             known = self._program.kept[but] = self._program.places_but(but)
@@ -152,25 +151,25 @@ class Machine:
         return plain(values), *[of_map(values[at]) for at in maps]
 
     def is_as(self, other: Machine) -> bool:
-        """Whether every field is as another machine of the same tables has it."""
+        """Whether another machine of the same tables has the same values in all fields."""
         return self._s == other._s
 
     def __getitem__(self, name: str) -> Any:
-        """One field. Raises UnknownFieldError."""
+        """The value of a field. Raises UnknownFieldError."""
         plain = self._program.plain.get(name)
         if plain is not None:
             return self._s[plain]
         return shown(self._kind(name), self._s[self._program.place[name]])
 
     def at(self, name: str, key: Any) -> Any:
-        """The value that a field which is a map has for one key. Raises UnknownFieldError."""
+        """The value for a key of a field that is a map. Raises UnknownFieldError."""
         kind = self._kind(name)
         if not isinstance(kind, Map):
             raise UnknownFieldError(f"{name} is not a map", name)
         return shown(kind.of, self._s[self._program.place[name]][key])
 
     def keys(self, name: str) -> tuple[Any, ...]:
-        """The keys with a value other than the default, of a field that is a map. Raises
+        """The keys of a field that is a map whose value isn't the default. Raises
         UnknownFieldError."""
         kind = self._kind(name)
         if not isinstance(kind, Map):
@@ -198,8 +197,9 @@ class Machine:
             self._s[at] = value
 
     def outside(self, /, **fields: Any) -> None:
-        """Sets fields of other machines that rows read, by machine and field (`clock__now=5` is the
-        field `now` of the clock). Raises UnknownFieldError, WrongTypeError or OutOfRangeError."""
+        """Sets fields of other machines that rows read. Names are machine and field: `clock__now=5`
+        sets the field `now` of the clock. Raises UnknownFieldError, WrongTypeError or
+        OutOfRangeError."""
         for name, value in fields.items():
             count = self._program.counts.get(name)
             if count is not None and type(value) is int and count[1] <= value <= count[2]:
@@ -208,17 +208,17 @@ class Machine:
             place = self._program.outside.get(name)
             if place is None:
                 known = ", ".join(self._program.outside) or "none"
-                raise UnknownFieldError(f"nothing reads {name} here (what is read: {known})", name)
+                raise UnknownFieldError(f"nothing reads {name} here (rows read: {known})", name)
             at, kind = place
             if self._o[at] != value:
                 self._o[at] = self._read(name, kind, value)
 
     def sees(self, name: str) -> bool:
-        """Whether its rows read this field of another machine, called as `outside` takes it."""
+        """Whether the rows read this field of another machine, named as in `outside`."""
         return name in self._program.outside
 
     def seen_outside(self, name: str) -> Any:
-        """A field of another machine, called as `outside` takes it, as rows read it."""
+        """The value of a field of another machine, named as in `outside`."""
         at, kind = self._program.outside[name]
         return shown(kind, self._o[at])
 
@@ -233,13 +233,13 @@ class Machine:
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         made._s, made._o = self._s.copy(), self._o.copy()
-        for at in self._program.maps:  # whose keys rows set in place
+        for at in self._program.maps:  # rows set keys of these maps in place
             self._s[at].shared = True
         return made
 
     def mapped(self, of: Type, change: Callable[[Any], Any]) -> Self:
-        """Another machine with `change` applied to every value of a type, in fields and in records
-        that they hold."""
+        """A copy of the machine with `change` applied to every value of the type `of`, in fields
+        and their records."""
         made, kinds = self.copy(), self._program.infos.values()
         made._s = [
             mapped(info.type, of, change, value) for info, value in zip(kinds, made._s, strict=True)
@@ -247,7 +247,7 @@ class Machine:
         return made
 
     def value(self, expression: Expression) -> Any:
-        """The value of an expression over the machine's fields, as its rows would read it."""
+        """The value of an expression over the machine's fields."""
         program = self._program
         known = self._taken.get(expression)
         if known is None:
@@ -264,7 +264,7 @@ class Machine:
         self, event: str, expression: Expression, switch_off: tuple[str, ...],
         fields: Mapping[str, Any],
     ) -> Any:  # fmt: skip
-        """The value of an expression in the table on an event, with these fields of the event."""
+        """The value of an expression in an event's table. `fields` are the event's fields."""
         known = self._taken.get((event, expression, switch_off))
         if known is None:
             program, features = self._program, self.features - set(switch_off)
@@ -279,18 +279,18 @@ class Machine:
 
     @property
     def events(self) -> tuple[str, ...]:
-        """The names of the events and messages that it takes."""
+        """The names of the events and messages that the machine takes."""
         return tuple(self._program.tables)
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """Its updates, as declared."""
+        """The machine's tables, as declared."""
         return tuple(self._program.tables.values())
 
     def rows_of(self, event: str, *, switch_off: tuple[str, ...] = ()) -> tuple[Row, ...]:
-        """The rows that an event may take in this release, where it does without the features that
-        are switched off: those whose guard doesn't come to False by features and constants alone.
-        Raises UnknownEventError."""
+        """The rows that an event may take in this release, without the features in `switch_off`.
+        Rows whose guard is false by features and constants are left out. Raises
+        UnknownEventError."""
         features = self.features - set(switch_off)
         program = self._program
         program.function(event, features)
@@ -302,7 +302,7 @@ class Machine:
         )
 
     def settled(self, condition: Expression) -> Expression:
-        """The condition, without the parts that this release decides."""
+        """The condition, with the parts folded that this release decides."""
         return self._program.settled(condition, self.features)
 
     def fields_of(self, event: str) -> dict[str, Type]:
@@ -311,12 +311,12 @@ class Machine:
         return self._program.parameters(self._program.tables[event])
 
     def handle(self, event: str, /, *, switch_off: tuple[str, ...] = (), **fields: Any) -> Outcome:
-        """Takes an event; `switch_off` names features that this event does without, as a request
-        of an older version does.
+        """Takes an event. `switch_off` names features that don't apply to this event, as for a
+        request of an older version.
 
         Raises UnknownEventError, UnknownFieldError, MissingFieldError, WrongTypeError or
-        OutOfRangeError for a wrong call, NotNowError where the event can't happen in this state;
-        the state is then as before.
+        OutOfRangeError for a wrong call, and NotNowError if the event can't happen in this state.
+        The state is unchanged then.
         """
         outcome = self._take(event, switch_off, fields)
         if outcome is None:
@@ -328,7 +328,7 @@ class Machine:
     def attempt(
         self, event: str, /, *, switch_off: tuple[str, ...] = (), **fields: Any
     ) -> Outcome | None:
-        """As `handle`, and None where the event can't happen."""
+        """As `handle`, but returns None if the event can't happen."""
         return self._take(event, switch_off, fields)
 
     def _take(
@@ -365,7 +365,8 @@ class Machine:
         return outcome
 
     def may(self, event: str, /, *, switch_off: tuple[str, ...] = (), **fields: Any) -> str | None:
-        """The row that the event would take, None where it can't happen; nothing changes."""
+        """The id of the row that the event would take; None if it can't happen. The state is
+        unchanged."""
         features = self.features - set(switch_off)
         function = self._program.function(event, features, apply=False)
         at: int | None
@@ -410,7 +411,7 @@ class Machine:
         return known
 
     def _brought(self, structured: Mapping[str, Type], fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of an event's fields, as rows take them."""
+        """The values of an event's fields, as rows read them."""
         ranges = self._program.ranges
         return {
             name: stored(ranges, kind, fields[name])

@@ -1,4 +1,4 @@
-"""Why the oracle answers as it does: the row that decides, and the conditions of other answers."""
+"""Explains an answer of the oracle: the deciding row, and the conditions of other answers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ MOST = 4
 
 
 def reasons(taken: Sequence[Taken], request: str, answered: str, other: str | None) -> list[str]:
-    """Lines on a request, from the rows that it took: the row that answered with the error
-    `answered`, and its source; then the nearest row that answers with `other`, where that is
-    another error, and why it wasn't taken. None where no row gave this answer."""
+    """An explanation of a request's answer, in lines. `taken` are the request's rows. The first
+    line has the row that answered with the error `answered`, and its source. If `other` is another
+    error, the next lines have the nearest row that answers with it, and the reason why it wasn't
+    taken. Empty if no row gave the answer."""
     response = f"{request}Response"
     telling = [
         (type(message).__name__ == response, at)
@@ -30,7 +31,7 @@ def reasons(taken: Sequence[Taken], request: str, answered: str, other: str | No
     last = max(telling)[1]
     deciding, until = taken[last], taken[: last + 1]
     first = next(one for one in until if one.table.machine is deciding.table.machine)
-    if deciding.reply is None:  # it is answered by a later event than the one that it came with
+    if deciding.reply is None:  # a later event answered the request
         rows = dict.fromkeys(_named(one, one.row) for one in (first, deciding))
     else:
         rows = [_named(deciding, deciding.row)]
@@ -42,7 +43,7 @@ def reasons(taken: Sequence[Taken], request: str, answered: str, other: str | No
         for at, one in enumerate(until)
         for row in one.machine.rows_of(one.table.on.name)
         if other in _errors(one, row, response, is_last=one.table is deciding.table)
-        or (other == "NONE" and one is first and one.table.updates(row) and not _tells(one, row))
+        or (other == "NONE" and one is first and one.table.updates(row) and not _answers(one, row))
         for facts in [list(dict.fromkeys(_against(one, row.guard)))]
     ]
     if not others:
@@ -63,8 +64,8 @@ def _named(one: Taken, row: Row) -> str:
 
 
 def _errors(one: Taken, row: Row, response: str, *, is_last: bool) -> set[str]:
-    """The errors that a row may answer a request with, as far as it names them. Where it is none,
-    the request goes on, but for the event that `is_last`."""
+    """The errors in a row's answers to a request. NONE is only an answer if the event `is_last`;
+    otherwise the request continues."""
     found = {
         error
         for sending in one.table.sendings(row)
@@ -76,9 +77,8 @@ def _errors(one: Taken, row: Row, response: str, *, is_last: bool) -> set[str]:
     return found if is_last else found - {"NONE"}
 
 
-def _tells(one: Taken, row: Row) -> bool:
-    """Whether a row answers with an error, or without. A row that doesn't answer is answered later,
-    without one."""
+def _answers(one: Taken, row: Row) -> bool:
+    """Whether a row sends an answer. If it doesn't, a later event answers with NONE."""
     return any(name == "error" for sent in one.table.sendings(row) for name, _ in sent.fields)
 
 
@@ -96,13 +96,13 @@ def _named_errors(one: Taken, value: Expression) -> Iterator[str]:
 
 
 def _against(one: Taken, guard: Expression) -> Iterator[str]:
-    """The true conditions that make a guard false, as far down as it is clear which parts do."""
+    """The true conditions that make a guard false."""
     if not one.value(guard):
         yield from map(str, because(_At(one), guard))
 
 
 class _At:
-    """The values of a machine's expressions. Quantifiers aren't looked into."""
+    """The values of a machine's expressions, without the instances of quantifiers."""
 
     def __init__(self, one: Taken) -> None:
         self._one = one

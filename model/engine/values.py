@@ -1,10 +1,9 @@
 """Values at real ranges: maps over keys of any kind, and the ranges that types have there.
 
-A bounded system numbers its keys 0, 1, ... and holds a map as a tuple. Outside of it a key is any
-hashable value, and a map a `Sparse` one: a value for the keys that were touched, and one for all
-others. A quantifier over such keys looks at those that its condition can tell apart, and at
-`FRESH`, which stands for every other one. `shown` gives values the form that users see, `stored`
-takes theirs.
+A bounded system numbers its keys 0, 1, ... and stores a map as a tuple. At real ranges a key is any
+hashable value, and a map is a `Sparse`: a value for each used key, and one for all others. A
+quantifier over such keys looks at the keys that its condition can distinguish, and at `FRESH`,
+which stands for all others. `shown` converts values for users, and `stored` converts users' values.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ...language.types import Bag, Bool, Enum, Int, Key, Map, Optional, Record, 
 
 
 class Fresh:
-    """A key that no other is equal to."""
+    """A key that differs from all others."""
 
     def __repr__(self) -> str:
         return "<any other>"
@@ -32,8 +31,8 @@ FRESH = Fresh()
 
 
 class Sparse(dict[Any, Any]):
-    """A map with a `default` for all keys that it doesn't name. A `shared` one belongs to several
-    machines: it is no longer changed, and who would set a key takes a copy."""
+    """A map with a `default` for all other keys. A `shared` map belongs to several machines and
+    isn't changed: before a key is set, it is copied."""
 
     __slots__ = ("default", "shared")
 
@@ -46,7 +45,7 @@ class Sparse(dict[Any, Any]):
         return self.default
 
     def copy(self) -> Sparse:
-        """Another map of the same content."""
+        """A map with the same content, not shared."""
         made = Sparse.__new__(Sparse)
         made.update(self)
         made.default, made.shared = self.default, False
@@ -95,7 +94,7 @@ def placed(whole: Any, path: Path[Any], value: Any) -> Any:
 
 
 def no_others(holds: bool, what: str) -> None:
-    """Raises DeclarationError where a condition holds of every key that there could be."""
+    """Raises DeclarationError if a condition holds for infinitely many keys."""
     if holds:
         raise DeclarationError(f"{what} holds of keys without end")
 
@@ -117,8 +116,8 @@ def known_keys(
 
 
 class Ranges:
-    """The ranges of types: `constants` gives the numbers. With `open_keys` keys are any values,
-    unless their number is a real one of the protocol."""
+    """The ranges of types. `constants` has the numbers. With `open_keys` any value can be a key,
+    unless the protocol itself limits their number."""
 
     def __init__(self, constants: Mapping[str, int], *, open_keys: bool) -> None:
         self.constants = constants
@@ -126,7 +125,7 @@ class Ranges:
         self._numbers: dict[Expression, int | None] = {}
 
     def number(self, bound: Expression | int) -> int | None:
-        """The value of a bound; none if a constant in it has no real value."""
+        """The value of a bound; None if a constant in it has no real value."""
         if isinstance(bound, int):
             return bound
         if bound not in self._numbers:
@@ -137,19 +136,19 @@ class Ranges:
         return self._numbers[bound]
 
     def of_int(self, kind: Int) -> tuple[int | None, int | None]:
-        """The ends of a range; none where there is no end."""
+        """The ends of a range; None: no end."""
         return self.number(kind.low), self.number(kind.high)
 
     def keys(self, kind: Key) -> int | None:
-        """The number of keys; none if any value is one."""
+        """The number of keys; None if any value can be a key."""
         return self.number(kind.size)
 
     def names(self, kind: Enum) -> tuple[str, ...]:
-        """The members that there are: all at real ranges."""
+        """The members that are possible: at real ranges all."""
         return kind.names if self.open_keys else kind.names_at(self.constants)
 
     def initial(self, kind: Type) -> Any:
-        """The value that a field of the type has at first."""
+        """The initial value of a field of the type."""
         match kind:
             case Bool():
                 return False
@@ -253,17 +252,17 @@ class Ranges:
 
 
 class UnboundedError(DeclarationError):
-    """An expression over keys of any kind that would have to look at all of them."""
+    """An expression that would have to look at infinitely many keys."""
 
 
 def tells_apart(
     bound: Expression, body: Expression, free: Callable[[Expression], bool]
 ) -> tuple[list[Expression], list[Expression], list[Expression]]:
-    """The parts of `body` that distinguish values of the key variable `bound`: maps read there,
-    values that it is compared with, and sets that it may be in. `free` says whether an expression
-    can be evaluated outside of the quantifier.
+    """The parts of `body` that distinguish values of the key variable `bound`: maps that it
+    indexes, values that it is compared with, and sets that it may be in. `free` returns whether an
+    expression can be evaluated outside of the quantifier.
 
-    Raises UnboundedError where it does more than that.
+    Raises UnboundedError if `body` uses the variable in another way.
     """
     maps: list[Expression] = []
     items: list[Expression] = []
@@ -304,7 +303,7 @@ def tuple_class(name: str, fields: list[str]) -> type:
 
 
 def has_record(kind: Type) -> bool:
-    """Whether values of a type hold records, or maps."""
+    """Whether values of a type contain records or maps."""
     match kind:
         case Record() | Map():
             return True
@@ -321,7 +320,7 @@ def record_class(record: Record) -> type:
 
 
 def mapped(kind: Type, of: Type, change: Callable[[Any], Any], value: Any) -> Any:
-    """The value with each part of the type `of` as `change` makes it."""
+    """The value with `change` applied to each part of the type `of`."""
     match kind:
         case _ if kind == of:
             return change(value)
@@ -335,7 +334,7 @@ def mapped(kind: Type, of: Type, change: Callable[[Any], Any], value: Any) -> An
 
 
 def shown(kind: Type, value: Any) -> Any:
-    """A value as users see it: records have names, maps are copies."""
+    """A value for users: records are named tuples, maps are copies."""
     match kind:
         case Optional():
             return None if value is None else shown(kind.of, value)
@@ -356,8 +355,8 @@ def _is(value: object, *types: Any) -> bool:
 
 
 def stored(ranges: Ranges, kind: Type, given: Any) -> Any:
-    """A user's value as rows take it: mappings for records and maps, any collection for sets and
-    sequences."""
+    """A user's value, converted for rows. Mappings are accepted for records and maps, any
+    collection for sets and sequences."""
     if given is None:
         return None
     value: Any = given

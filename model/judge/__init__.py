@@ -1,1 +1,1 @@
-"""Recorded histories: is there an order that explains them?"""
+"""Judges recorded histories: whether some order of the operations explains the answers."""

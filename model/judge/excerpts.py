@@ -1,9 +1,9 @@
 """Machines in an unknown state: a recording that begins in the middle of a log.
 
-Each part is unknown until an answer shows it: of a partition the log's end and then each producer,
-by a batch that is acknowledged at an offset; of a transactional id its entry, by an InitProducerId
-or an AddPartitionsToTxn that was answered with NONE. Until then a broker may have answered with any
-error that its release has.
+Each part is unknown until an answer shows it. A batch that is acknowledged at an offset shows the
+partition's log end and its producer. An InitProducerId or AddPartitionsToTxn that is answered with
+NONE shows the entry of its transactional id. Until then any error of the broker's release is
+allowed.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ from .operations import Judged, Operation, Rest, Settings
 
 LARGEST_SEQUENCE = 2**31 - 1
 MOST = 5
-"""So many batches of a producer are remembered (ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
+"""The number of a producer's batches that a leader remembers
+(ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
 
 
 class Shown:
-    """Which operations show an unknown state. They are taken in the order of their starts."""
+    """Finds the operations that show an unknown state. It takes operations in the order of their
+    starts."""
 
     def __init__(self) -> None:
         self._known: set[int] = set()
 
     def is_judged(self, operation: Operation) -> bool:
-        """Whether the operation is answered, and by a state that it or an earlier one shows."""
+        """Whether the operation has an answer, and it or an earlier operation shows the state."""
         response, fields = operation.response, operation.fields
         if operation.end is None or response is None or operation.request in GROUP_REQUESTS:
             return False
@@ -61,7 +63,7 @@ class UnknownCoordinator(Coordinator):
         return False
 
     def outcomes(self, request: Any) -> Iterable[tuple[Coordinator, bool]]:
-        """See Judged. An operation without an answer is unknown."""
+        """See Judged. Operations without an answer have no effect."""
         error, told = request.response.get("error"), request.response.get("producer_epoch")
         if error is None:
             return ()
@@ -82,7 +84,7 @@ class UnknownCoordinator(Coordinator):
         return self._with(number, told - 1, request).outcomes(request)
 
     def _with(self, number: int, epoch: int, request: Any) -> Coordinator:
-        """The coordinator with an entry in this epoch, without a transaction."""
+        """The coordinator with an entry of this producer id and epoch, without a transaction."""
         exact = self.memory.exact.at(None, LATER)
         entry = NEW_ENTRY._replace(
             transactional_id=NAME,
@@ -115,24 +117,24 @@ class UnknownCoordinator(Coordinator):
 
 
 _Batch = tuple[int, int, int]
-"""The first and the last sequence of a batch, and its offset."""
+"""A batch: its first and last sequence, and its offset."""
 _NO_BATCHES: tuple[int, frozenset[_Batch]] = -1, frozenset()
 
 
 def _is_later(sequence: int, other: int) -> bool:
-    """Whether a sequence comes behind another one: after the largest comes 0."""
+    """Whether a sequence is after another one. After the largest sequence comes 0."""
     return 0 < _distance(sequence, other) <= LARGEST_SEQUENCE // 2
 
 
 def _may_both_be(one: _Batch, other: _Batch) -> bool:
-    """Whether two batches of a producer may both be in a log: each sequence between them has an
-    offset between them."""
+    """Whether two batches of a producer can both be in a log: there are enough offsets between them
+    for the sequences between them."""
     before, behind = sorted((one, other), key=lambda batch: batch[2])
     return one == other or _may_come_behind(before, behind[0], behind[2])
 
 
 def _may_come_behind(before: _Batch, sequence: int, offset: int) -> bool:
-    """Whether a batch with this first sequence and offset may be behind another one."""
+    """Whether a batch with this first sequence and offset can come after another one."""
     first, last, base = before
     count = _distance(last, first) + 1
     return _is_later(sequence, last) and _distance(sequence, last) - 1 <= offset - base - count
@@ -143,7 +145,7 @@ def _distance(sequence: int, other: int) -> int:
 
 
 class _First(NamedTuple):
-    """The first batch of a producer that is known."""
+    """The first known batch of a producer."""
 
     offset: int
     epoch: int
@@ -155,10 +157,10 @@ class UnknownLeader(Leader):
 
     def __init__(self, operations: Sequence[Operation], settings: Settings) -> None:
         super().__init__(operations, settings)
-        self.start: int | None = None  # the log's end at the first batch that is known
-        self.least = 0  # before that: the log ends here, or behind
-        self.marks = 0  # markers that came by then
-        # whether a repeated batch was there before the recording: in it none has an unknown place
+        self.start: int | None = None  # the log's end at the first known batch
+        self.least = 0  # before that: a lower bound of the log's end
+        self.marks = 0  # markers before that
+        # whether every batch has an answer, and each acknowledged one an offset
         self.are_placed = all(
             o.response is not None
             and (o.response["error"] != "NONE" or "base_offset" in o.response)
@@ -166,7 +168,7 @@ class UnknownLeader(Leader):
             if o.request == "Produce"
         )
         self.firsts: Mapping[int, _First] = {}
-        # the batches that were there before, of producers that aren't known
+        # the batches before the recording, of unknown producers
         self.before: Mapping[int, tuple[int, frozenset[_Batch]]] = {}
         # a transaction may be open where the recording begins
         self.most_marked = {producer: most + 1 for producer, most in self.most_marked.items()}
@@ -190,7 +192,7 @@ class UnknownLeader(Leader):
     def events(
         self, since: float, until: float, rest: Rest | None = None
     ) -> Iterator[tuple[Leader, None] | None]:
-        """See Judged. Operations before the log's end is known are unknown."""
+        """See Judged. There are no events before the log's end is known."""
         return iter(()) if self.start is None else super().events(since, until, rest)
 
     def _all(self, operation: Operation) -> Iterator[tuple[Leader, Mapping[str, Any]]]:
@@ -209,7 +211,7 @@ class UnknownLeader(Leader):
             return
         offset = told.get("base_offset")
         if self.start is None and offset is None and operation.request == "Produce":
-            if told:  # it is somewhere in the log, or was before
+            if told:  # the batch is at an unknown place, perhaps from before the recording
                 yield self, told
             return
         if self.start is None and not told:
@@ -222,7 +224,7 @@ class UnknownLeader(Leader):
                 self.start is not None or (offset or 0) >= self.least
             ):
                 yield self._appended(operation, offset)
-            elif self.start is not None:  # it may be forgotten
+            elif self.start is not None:  # the leader may have forgotten the producer
                 yield from super()._all(operation)
         if told and (
             offset is None or self.start is None or offset + fields["count"] <= self.start
@@ -230,7 +232,7 @@ class UnknownLeader(Leader):
             yield from self._repeated(operation)
 
     def _is_free(self, producer_id: int, batch: _Batch) -> bool:
-        """Whether a batch of a producer lies where none of another producer's was before."""
+        """Whether a batch overlaps no earlier batch of another producer."""
         first, last, base = batch
         return all(
             base + _distance(last, first) < other[2]
@@ -241,21 +243,21 @@ class UnknownLeader(Leader):
         )
 
     def _is_behind(self, operation: Operation, told: int | None) -> bool:
-        """Whether a batch, at this offset or at the log's end, may come behind those of its
-        producer that were there before."""
+        """Whether a batch, at this offset or at the log's end, can come after its producer's
+        batches from before the recording."""
         fields = operation.fields
         epoch, batches = self.before.get(fields["producer_id"], _NO_BATCHES)
         offset = self.leader.log_end_offset if told is None else told
         sequence = fields["base_sequence"]
         if fields["producer_epoch"] == epoch:
             return all(_may_come_behind(batch, sequence, offset) for batch in batches)
-        # the sequences of a new epoch begin at 0, behind the batches of the one before
+        # the sequences of a new epoch begin at 0, after the batches of the previous epoch
         ends = (base + _distance(last, first) + 1 for first, last, base in batches)
         return fields["producer_epoch"] > epoch and all(sequence <= offset - end for end in ends)
 
     def _repeated(self, operation: Operation) -> Iterator[tuple[Leader, Mapping[str, Any]]]:
-        """The leader, if the batch may be one that was there before, and is remembered: at an
-        offset that isn't recorded it says nothing of the others."""
+        """The leader, if the batch may be a remembered one from before the recording. Without a
+        recorded offset the batch doesn't show anything about others."""
         fields, told = operation.fields, operation.response or {}
         if "base_offset" not in told:
             yield self, told
@@ -286,7 +288,7 @@ class UnknownLeader(Leader):
             yield after, told
 
     def _is_before(self, operation: Operation) -> bool:
-        """Whether a batch may be one that the producer wrote before the first that is known."""
+        """Whether a batch may be older than the producer's first known batch."""
         fields, told = operation.fields, operation.response or {}
         first = self.firsts.get(fields["producer_id"])
         if first is None or operation.request != "Produce" or told.get("error") != "NONE":
@@ -301,7 +303,7 @@ class UnknownLeader(Leader):
         )
 
     def _marked_at_end(self, operation: Operation) -> Leader:
-        """The leader with a marker behind its log."""
+        """The leader with a marker at the end of its log."""
         fields, after = operation.fields, self._copy(operation.start)
         if self.start is None:
             after.least, after.marks = self.least + 1, self.marks + 1
@@ -314,7 +316,7 @@ class UnknownLeader(Leader):
     def _appended(
         self, operation: Operation, offset: int | None
     ) -> tuple[Leader, Mapping[str, Any]]:
-        """The leader with the batch of a producer that isn't known, and the answer."""
+        """The leader with the appended batch of an unknown producer, and the answer."""
         fields, after = operation.fields, self._copy(operation.start)
         leader, count, sequence = after.leader, fields["count"], fields["base_sequence"]
         if after.start is None and offset is not None:
@@ -334,8 +336,8 @@ class UnknownLeader(Leader):
 
 
 class UnknownOffset(Offset):
-    """A group's offset that isn't known, and stays so: no answer of an excerpt is judged by it, but
-    for errors that no broker has."""
+    """An unknown offset of a group. It stays unknown: in an excerpt only impossible errors are
+    judged."""
 
     def outcomes(self, operation: Operation) -> Iterator[tuple[Offset, bool]]:
         """See Judged."""

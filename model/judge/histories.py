@@ -1,4 +1,4 @@
-"""Recorded histories as files: JSON lines, checked against the schema that lies beside this."""
+"""Recorded histories as files: JSON lines, checked against the schema in this folder."""
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -20,18 +20,18 @@ from .machines.unjudged_answers import GROUP_REQUESTS
 from .operations import Operation
 
 Line = dict[str, Any]
-UNKNOWN_SERVER_ERROR = -1  # no code is lower; what is lower are failures of a client's own
+UNKNOWN_SERVER_ERROR = -1  # Kafka's lowest code; lower ones are a client's own failures
 _ERRORS = frozenset(name for name, code in Errors.members if code >= UNKNOWN_SERVER_ERROR)
 TIMES = ("start", "end")
 SECONDS = (10**9, 10**10)
-"""Seconds since 1970 are between these from 2001 to 2286. In ms that is 12 to 116 days, for which a
-clock that counts fractions of ms seldom goes on."""
+"""The range of seconds since 1970 from 2001 to 2286. As ms it is 12 to 116 days; a clock with
+fractions of ms seldom runs so long."""
 MOST_TOLD = 300
-"""Characters of what is wrong with a line; the line itself may be in it."""
+"""The largest number of characters of a schema's error; it may contain the line."""
 
 
 class BadLineError(ValueError):
-    """A line that is no line of a history: which, and the reason, with a remedy."""
+    """A line isn't a line of a history. The message has its place, the reason and a remedy."""
 
     def __init__(self, path: Path | str, number: int, what: str, remedy: str) -> None:
         super().__init__(f"{path}, line {number}: {what}: {remedy}")
@@ -45,12 +45,12 @@ def schema_of(name: str) -> dict[str, Any]:
 
 
 class _Validators:
-    """A schema as functions. To ask for the one kind that a line is of takes a third of the time
-    of asking for any."""
+    """A schema, compiled to functions. Checking for a line's own kind takes a third of the time of
+    checking for any kind."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         kinds = schema["definitions"]
-        (self.told_by,) = schema["properties"]  # the fields that show which kind a line is
+        (self.told_by,) = schema["properties"]  # the field with a line's kind
         self.of_any = fastjsonschema.compile(schema)
         self.of_kind = {
             kind: fastjsonschema.compile({"$ref": f"#/definitions/{kind}", "definitions": kinds})
@@ -69,8 +69,8 @@ def _validators(name: str) -> _Validators:
 
 
 def read_lines(path: Path, schema: str) -> Iterator[tuple[int, Line]]:
-    """The lines of a file with their numbers, empty ones left out, each valid under this schema
-    (history or application). Raises BadLineError and OSError."""
+    """The valid lines of a file with their numbers, without empty lines. `schema` is history or
+    application. Raises BadLineError and OSError."""
     with path.open("rb") as file:
         for number, text in enumerate(file, 1):
             if text.strip():
@@ -99,14 +99,14 @@ def read_line(path: Path | str, number: int, text: bytes, schema: str) -> Line:
             raise BadLineError(path, number, what, f"give ms: {value * 1000:.0f}")
     offsets = (("inputs", each) for those in line.get("inputs", {}).values() for each in those)
     for name, value in (*line.items(), *(line.get("response") or {}).items(), *offsets):
-        if isinstance(value, float) and name not in TIMES:  # to the schema 1.0 is whole
+        if isinstance(value, float) and name not in TIMES:  # the schema accepts 1.0 as an integer
             what = f"{name} is {value}, and should be a whole number"
             raise BadLineError(path, number, what, f"write {int(value)}")
     return line
 
 
 def _remedy(line: Any, schema: str) -> str:
-    """The remedy for a line that isn't valid: it may be one of the other kind."""
+    """The remedy for an invalid line. It may be a line of the other schema."""
     if isinstance(line, dict):
         if schema == "history" and "event" in line and "request" not in line:
             return "an application's history is judged with --application"
@@ -116,9 +116,9 @@ def _remedy(line: Any, schema: str) -> str:
 
 
 def files_in(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
-    """The files that paths stand for, a folder for all `*.jsonl` in it and below, by their names;
-    and the files of folders that are left out. Raises NoHistoryError for a folder without any, and
-    for a file that is there twice."""
+    """The history files of paths (of a folder: all `*.jsonl` in it and below, sorted), and the
+    other files of the folders. Raises NoHistoryError for a folder without such files, and for a
+    file that is given twice."""
     found: list[Path] = []
     others: list[Path] = []
     for path in paths:
@@ -139,12 +139,12 @@ def files_in(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
 
 
 class NoHistoryError(ValueError):
-    """Files that can't be judged together, or none, with a remedy."""
+    """There are no history files, or they can't be judged together. The message has a remedy."""
 
 
 def read_history(paths: Iterable[Path], runs: str | None = None) -> dict[str, list[Operation]]:
-    """The operations of all files by key: the transactional id, or the partition, with its kind
-    before it, and the run where lines name one. Raises as `read_runs`."""
+    """The operations of all files by key. A key has its kind, its name (transactional id or
+    partition) and the run, if lines name runs. Raises as `read_runs`."""
     found: dict[str, list[Operation]] = {}
     for run in read_runs(paths, runs):
         found |= run.keys
@@ -152,14 +152,13 @@ def read_history(paths: Iterable[Path], runs: str | None = None) -> dict[str, li
 
 
 class Run(NamedTuple):
-    """A run of the brokers: the operations of each of its keys, and the names of these keys by
-    their kinds."""
+    """A run of the brokers: the operations by key, and the names of the keys by kind."""
 
     keys: dict[str, list[Operation]]
     names: dict[str, dict[str, str]]
 
     def decisions(self, protocol: str) -> Decisions:
-        """The possible decisions of its transactional ids, by brokers of a release."""
+        """The possible decisions of the run's transactional ids, at brokers of a release."""
         ids = self.names.get("transactional_id", {})
         return Decisions({name: self.keys[key] for key, name in ids.items()}, protocol)
 
@@ -167,9 +166,9 @@ class Run(NamedTuple):
 def read_runs(paths: Iterable[Path], runs: str | None = None) -> list[Run]:
     """The runs of all files.
 
-    Lines that name no run are of one run (`runs` is `one`), or those of each file of one of its own
-    (`each`). Raises BadLineError and OSError, and NoHistoryError where two files have lines of a
-    key that name no run, and it isn't said which of the two they are.
+    Lines without a run belong to one run (`runs` is `one`), or to a run of their file (`each`).
+    Raises BadLineError and OSError. Raises NoHistoryError if `runs` is None and two files have
+    lines of the same key without a run.
     """
     found: dict[tuple[str | None, Path | None], Run] = {}
     file_of: dict[str, Path] = {}
@@ -184,7 +183,7 @@ def read_runs(paths: Iterable[Path], runs: str | None = None) -> list[Run]:
                     key += f" in {path}"
                 elif runs is None and file_of.setdefault(key, path) != path:
                     raise NoHistoryError(
-                        f"{key} is in {file_of[key]} and in {path}: say --runs one if they are of "
+                        f"{key} is in {file_of[key]} and in {path}: give --runs one if they are of "
                         "one run of the brokers, --runs each if each file is of a run of its own"
                     )
             own = path if named is None and runs == "each" else None
@@ -195,15 +194,16 @@ def read_runs(paths: Iterable[Path], runs: str | None = None) -> list[Run]:
 
 
 def kind_of(line: Line) -> str:
-    """The field that the key of a line is called by."""
+    """The field that has a line's key."""
     if line["request"] in GROUP_REQUESTS:
         return "group_id"
     return "partition" if "partition" in line else "transactional_id"
 
 
 def operation_of(path: Path | str, number: int, line: Line) -> tuple[str, Operation]:
-    """A valid line of a history as its key and an operation. Raises BadLineError where its answer
-    is there by half, or before it was asked. It removes the fields that it reads from the line."""
+    """The key and the operation of a valid line. Raises BadLineError if only one of end and
+    response is given, or if the end is before the start. Removes the fields that it reads from the
+    line."""
     kind = kind_of(line)
     key = f"{kind} {line.pop(kind)}"
     if kind == "group_id":

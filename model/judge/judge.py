@@ -4,11 +4,11 @@ history.
 A history holds the requests of clients to a transactional id's coordinator or a partition's leader,
 with their answers and times. `judge` looks for an order in which the executable machine gives these
 answers. Operations that overlapped in time may have taken effect in either order; an operation
-without an answer may have taken effect at any later time, or never. Between them the machine takes
-its own steps (see `model.judge.machines.coordinator`). `carry` judges a part of a history and
+without an answer may have taken effect at any later time, or never. Between operations the machine
+takes its own steps (see `model.judge.machines.coordinator`). `carry` judges a part of a history and
 returns the states in which it may end: `model.judge.windows` judges long histories part by part.
 
-`model.judge.search` has the search. It is a pure function of its arguments, all of which can be
+`model.judge.search` has the search. The judgement is a pure function of arguments that can be
 pickled.
 """
 
@@ -37,12 +37,12 @@ class Finding(Enum):
 
     @property
     def exit_code(self) -> int:
-        """The exit code of a command that finds it."""
+        """The exit code of a command with this finding."""
         return {"EXPLAINED": 0, "UNEXPLAINED": 12, "INTERRUPTED": 130}.get(self.name, 20)
 
 
 def worst(findings: Iterable[Finding]) -> Finding:
-    """The worst of them; where there is none, nothing was judged."""
+    """The worst of the findings; UNJUDGED if there are none."""
     found = set(findings)
     return next((finding for finding in Finding if finding in found), Finding.UNJUDGED)
 
@@ -52,11 +52,11 @@ class Judgement:
     """The result for one key's history. `answers` counts the operations whose answers were judged.
     The other answers were lost, or don't show the request's effect.
 
-    `operation` is the first, by the times of the answers, that no order explains, and `allowed` are
-    the responses to it that some order would, each with its `reasons` (see `model.engine.reasons`);
-    `note` names those that weren't found, if any, and `against` the evidence against the operation
-    in any state: another key, or that no broker answers so. `configurations` counts the steps of
-    all searches (see `Budget`).
+    `operation` is the first one, in the order of answers, that no order explains. `allowed` are
+    responses to it that some order explains, each with its `reasons` (see `model.engine.reasons`).
+    `note` says if others may be missing. `against` is evidence against the operation in every
+    state: from another key, or because no broker gives this answer. `configurations` counts the
+    steps of all searches (see `Budget`).
     """
 
     finding: Finding
@@ -69,13 +69,13 @@ class Judgement:
     reasons: tuple[tuple[str, ...], ...] = ()
     against: str = ""
     open: tuple[str, ...] = ()
-    """What isn't over at the end of the order that was found, each in a sentence."""
+    """The open transactions at the end of the found order, each in a sentence."""
     may_be_excerpt: bool = False
-    """Whether it fails at the first answer, as a recording does that begins in the middle."""
+    """Whether the first answer fails, as in a recording that begins in the middle of a log."""
 
 
 def explanation(answers: int) -> Finding:
-    """The meaning of this finding for so many answers, all of a key's."""
+    """The finding for an explained key with this number of judged answers."""
     return Finding.EXPLAINED if answers else Finding.UNJUDGED
 
 
@@ -89,10 +89,10 @@ def judge(
 ) -> Judgement:
     """Judges the history of one key: requests of one transactional id or to one partition.
 
-    `limit` bounds the steps of all searches that it takes; `budget` is the rest of them, where
-    earlier parts of the history took some. With `carried` the operations are what follows there.
-    `about` has the evidence of the run's transactional ids about a partition. Raises ModelError for
-    fields that can't be, and DeclarationError for a release that there isn't.
+    `limit` bounds the steps of all searches. `budget` replaces it with the steps that earlier parts
+    of the history left. With `carried` the operations continue from there. `about` has the evidence
+    of the run's transactional ids about a partition. Raises ModelError for impossible fields, and
+    DeclarationError for an unknown release.
     """
     given = list(operations)
     carried = carried or begin(given, settings, about, latest_time(given))
@@ -110,21 +110,21 @@ def judge(
 
 
 def judging(carried: Carried) -> Callable[[Operation], bool]:
-    """A function that answers, for operations in the order of their starts, whether they have an
-    answer that is judged; for an excerpt, by a known state."""
+    """A function that returns whether an operation's answer is judged. It takes operations in the
+    order of their starts. In an excerpt answers count only after the state is known."""
     from .excerpts import Shown
 
     return Shown().is_judged if carried.is_excerpt else lambda operation: operation.end is not None
 
 
 def _is_first(operation: Operation | None, operations: Iterable[Operation]) -> bool:
-    """Whether no other answer came before that of this operation."""
+    """Whether the operation's answer is the first one."""
     ends = (other.end for other in operations if other.end is not None)
     return operation is not None and operation.end == min(ends, default=None)
 
 
 def _against(operation: Operation, machine: Judged) -> str:
-    """The objection to an operation, whatever came before it, in a sentence; empty for none."""
+    """The objection to an operation in every state, in a sentence; empty for none."""
     if _is_impossible(operation, machine.errors(operation.request)):
         error = (operation.response or {}).get("error")
         return f"No broker of this release answers {operation.request} with {error}."
@@ -132,8 +132,7 @@ def _against(operation: Operation, machine: Judged) -> str:
 
 
 def _is_impossible(operation: Operation, errors: Collection[str]) -> bool:
-    """Whether its answer is none of those that brokers of the release give: no state explains
-    it."""
+    """Whether brokers of the release never give the operation's answer."""
     return (operation.response or {}).get("error", "NONE") not in errors
 
 
@@ -189,14 +188,14 @@ def _judge(history: Sequence[Operation], carried: Carried, budget: Budget) -> Ju
 
 
 def _first_impossible(answered: Sequence[Operation], machine: Judged) -> int | None:
-    """The place of the first answer that no broker of the release gives, if there is one."""
+    """The index of the first answer that no broker of the release gives, or None."""
     errors = {request: machine.errors(request) for request in {o.request for o in answered}}
     impossible = (at for at, o in enumerate(answered) if _is_impossible(o, errors[o.request]))
     return next(impossible, None)
 
 
 MOST_OF_IMPOSSIBLE: Final = 10_000
-"""So many steps the searches take at most if an answer is impossible: the verdict needs none."""
+"""The limit of the searches' steps if an answer is impossible: the verdict needs no search."""
 NOT_FIRST = "this response or an earlier one: the search for the first took too many steps"
 NOT_ALL = "there may be others: the search for them took too many steps"
 
@@ -207,8 +206,9 @@ def begin(
     about: AtPartition | None = None,
     latest: float = float("inf"),
 ) -> Carried:
-    """Where a history begins. `operations` is the history, or its summary: each producer id and
-    epoch that a kind of request has. None starts or ends after `latest`. Raises as `judge` does."""
+    """The start of a history. `operations` is the history, or a summary with each producer id and
+    epoch of each kind of request. No operation starts or ends after `latest`. Raises as `judge`
+    does."""
     from .excerpts import unknown_machine_for
     from .machines.canonical import machine_for
 
@@ -226,12 +226,12 @@ def latest_time(operations: Iterable[Operation]) -> float:
 def carry(
     operations: Sequence[Operation], goal: int, carried: Carried, budget: Budget, most: int
 ) -> Carried:
-    """Goes on, up to where the first `goal` answered operations are done, by their starts.
+    """Continues until the first `goal` answered operations, in the order of starts, are done.
 
-    They are those of `carried` and these behind them, in the order of starts and `decided`; others
-    may follow that start no earlier. The first way may take all of the budget; then up to `most`
-    ways are looked for, from no more than four configurations for each operation. Without any way
-    nothing explains these operations, if that `is_whole`.
+    The operations are those of `carried`, then `operations`, in the order of starts and `decided`.
+    Later operations start no earlier. The search for the first way may use the whole budget. Then
+    up to `most` ways are searched, from at most four configurations for each operation. If the
+    result has no way and `is_whole`, no order explains the operations.
     """
     history = [*carried.operations, *operations]
     search = Search(dict(enumerate(history)), carried.ways, budget, horizon=history[-1].start)
@@ -248,7 +248,7 @@ def carry(
     except LimitError:
         is_whole = False
     ways = tuple(found.values())
-    # what is done in every way is behind; a lost one is done and may wait for its answer still
+    # operations that are done in every way are dropped, unless a way waits for their answer
     done = frozenset[int].intersection(*(way.done for way in ways)) if ways else frozenset[int]()
     done -= {way.waiting for way in ways}
     left = [place for place in range(len(history)) if place not in done]
@@ -271,7 +271,7 @@ def carry(
 
 
 def decided(operation: Operation, carried: Carried) -> Operation:
-    """The operation, without its answer if that says nothing about its effect."""
+    """The operation, without an answer that doesn't show the request's effect."""
     response, is_decided = operation.response, carried.ways[0].machine.is_decided
     if response is None or not is_decided(operation.request, response["error"]):
         return operation._replace(end=None, response=None)
@@ -279,8 +279,8 @@ def decided(operation: Operation, carried: Carried) -> Operation:
 
 
 def _until(history: Sequence[Operation], answered: Sequence[Operation]) -> dict[int, Operation]:
-    """A history up to the last of these answers, by places. An operation with a later answer need
-    not have taken effect by then. If it has, its effect is that of its later answer."""
+    """A history up to the last of these answers, by place. An operation with a later answer may
+    have taken effect by then; its effect is that of its later answer."""
     known = {id(operation) for operation in answered}
     now = answered[-1].end or 0
     return {

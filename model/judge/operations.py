@@ -13,8 +13,9 @@ from ..engine.machine import Taken
 
 
 class Operation(NamedTuple):
-    """A request and its answer. Times are in ms; `end` and `response` are None where the answer was
-    lost. A response has only the fields that are compared. `line` and `file` say where it was."""
+    """A request and its answer. Times are in ms. `end` and `response` are None if the answer was
+    lost. A response has only the compared fields. `line` and `file` are the place in the
+    recording."""
 
     request: str
     fields: Mapping[str, Any]
@@ -31,113 +32,113 @@ class Operation(NamedTuple):
 
 
 def shown(fields: Mapping[str, Any]) -> str:
-    """Fields and values on one line."""
+    """Fields and values as text."""
     return ", ".join(f"{name}={value}" for name, value in fields.items())
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The brokers: the release, and their settings under their own names."""
+    """The brokers' release and settings."""
 
     protocol: str = KAFKA.newest
     transaction_version: int | None = None
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 604_800_000
     producer_id_expiration_ms: int = 86_400_000
-    offsets_retention_ms: int = 86_400_000  # before 2.0; later a week
+    offsets_retention_ms: int = 86_400_000  # the default before 2.0; later a week
     verification: bool = True
     excerpt: bool = False
-    """The recording begins in the middle of a log: the state there isn't known."""
+    """Whether the recording begins in the middle of a log, in an unknown state."""
 
 
 class Rest(Protocol):
-    """The part of a history that is still to be explained, if all of it is known."""
+    """The rest of a history that isn't explained yet."""
 
     @property
     def highest_offset(self) -> float:
-        """No offset that is still to be answered is higher; -1 where there is none."""
+        """The highest offset in the rest's answers; -1 without one."""
         ...
 
     def has(self, producer_id: int) -> bool:
-        """Whether an operation of this producer is still to come."""
+        """Whether the rest has an operation of this producer."""
         ...
 
 
 class Judged(Protocol):
-    """A machine in a state. No method changes it: each gives machines in other states, and the
-    machine itself where an operation has changed nothing."""
+    """A machine in a state. Its methods don't change it. They return machines in other states, or
+    the machine itself if nothing has changed."""
 
     def read(self, operation: Operation) -> Any:
-        """The operation as `outcomes` takes it, for all states that come of this one."""
+        """The operation in the form that `outcomes` takes, for this state and all later ones."""
         ...
 
     def outcomes(self, operation: Any, /) -> Iterable[tuple[Judged, bool]]:
-        """All that the operation can do now where it is answered as it was, or later; the likely
-        ones first. With each, whether it is answered by then."""
+        """The possible states after the operation in which it gets its recorded answer now, or may
+        get it later, likely ones first. Each has a flag whether it is already answered."""
         ...
 
     def answers(self, operation: Any, /) -> Iterable[Mapping[str, Any]]:
-        """All that the operation may be answered with now."""
+        """The possible answers to the operation now."""
         ...
 
     def rows(self, operation: Any | None, answer: Mapping[str, Any], /) -> Sequence[Taken]:
-        """The rows that are taken where the operation is answered so now; without one, where that
-        comes by itself to the operation that waits."""
+        """The rows of the operation if it gets this answer now. None: the rows of an own step with
+        this answer to the waiting operation."""
         ...
 
     def events(
         self, since: float, until: float, rest: Rest | None
     ) -> Iterable[tuple[Judged, Mapping[str, Any] | None] | None]:
-        """The machine's own steps between these times, with the answer to the operation that waits
-        for one, if it comes with that: all of them, except those that make no difference to the
-        rest. Each happens as early as it can, as time only allows more and more. None stands for a
-        step that was tried and isn't possible."""
+        """The machine's own steps between these times, each with the answer that it gives to the
+        waiting operation, if any. Steps that make no difference to the rest may be missing. Each
+        happens as early as possible, because later times only allow more. None: a step was tried
+        and isn't possible."""
         ...
 
     @property
     def size(self) -> int:
-        """The work of asking it for something, in that of asking one that knows little."""
+        """The cost of a computation, relative to a machine with a small state."""
         ...
 
     def key(self) -> Hashable:
-        """The key that separates it from all states in which it acts differently."""
+        """A key. States with the same key behave alike."""
         ...
 
     def rank(self, operation: Operation) -> float:
-        """A number that is lower for an operation that is likely to come first. It decides
-        nothing."""
+        """A number that is lower for operations that probably come first. It only affects the
+        speed."""
         ...
 
     def is_idle(self, operation: Operation) -> bool:
-        """Whether its response is one that is given at once, and with no change of anything,
-        whenever it took effect."""
+        """Whether the operation's response comes at once and without any change of state, at every
+        time."""
         ...
 
     def may_still(self, operations: Iterable[Operation]) -> bool:
-        """Whether each of these may be answered as it was in this state or a later one; true where
-        in doubt."""
+        """Whether each of these operations may get its recorded answer in this state or a later
+        one; true in doubt."""
         ...
 
     def is_decided(self, request: str, error: str) -> bool:
-        """Whether this answer to a request is the machine's to explain. Any other may come from its
-        surroundings, and says nothing about the request's effect."""
+        """Whether the machine decides this answer to a request. Other answers may come from its
+        surroundings, and don't show the request's effect."""
         ...
 
     def errors(self, request: str) -> frozenset[str]:
-        """The errors that brokers of the release answer a request with, in some state."""
+        """The errors with which brokers of the release answer a request in some state."""
         ...
 
     def open(self) -> Iterable[str]:
-        """The transactions that aren't over, each in a sentence."""
+        """The open transactions, each in a sentence."""
         ...
 
     def against(self, operation: Operation) -> str:
-        """The objection of another key to an operation, in a sentence; empty for none."""
+        """The objection of another key's history to an operation, in a sentence; empty for none."""
         ...
 
 
 def sole_names(operations: Iterable[Operation]) -> frozenset[Hashable]:
-    """The producer ids and partitions that just one of these operations has."""
+    """The producer ids and partitions that occur in exactly one of these operations."""
     found = Counter[Hashable]()
     for operation in operations:
         fields, response = operation.fields, operation.response or {}
@@ -147,8 +148,8 @@ def sole_names(operations: Iterable[Operation]) -> frozenset[Hashable]:
 
 
 def content(operation: Operation, names: frozenset[Hashable] = frozenset()) -> Hashable:
-    """The key of interchangeable operations: all but their times, with these names, which occur
-    nowhere else, taken for one. With such names the start counts."""
+    """A key that is equal for interchangeable operations: the content without times. `names` occur
+    in no other operation and are treated as equal; then the start is part of the key."""
     fields, response = dict(operation.fields), dict(operation.response or {})
     is_sole = False
     for given in (fields, response):
@@ -162,7 +163,7 @@ def content(operation: Operation, names: frozenset[Hashable] = frozenset()) -> H
 
 
 def _parts(fields: Mapping[str, Any]) -> Sequence[str]:
-    """The partitions that a request names, if it names any."""
+    """The partitions of a request, if it has any."""
     parts = fields.get("partitions")
     if not isinstance(parts, list | tuple | set | frozenset):
         return ()
@@ -170,11 +171,11 @@ def _parts(fields: Mapping[str, Any]) -> Sequence[str]:
 
 
 def matches(response: Mapping[str, Any] | None, answer: Mapping[str, Any]) -> bool:
-    """Whether the answer is the response that was seen, as far as that was recorded."""
+    """Whether the answer agrees with the recorded fields of the response."""
     return response is None or response.items() <= answer.items()
 
 
 def transaction_version(fields: Mapping[str, Any]) -> int | None:
-    """The transaction version that a Produce asks for; None if its own isn't known."""
+    """The transaction version of a Produce; None if its API version isn't recorded."""
     asked = fields.get("api_version")
     return None if asked is None else api_versions.transaction_version("Produce", asked)

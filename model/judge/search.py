@@ -1,7 +1,7 @@
 """The search for an order of a history's operations that explains their answers.
 
-It goes depth first and remembers each (operations done, state) that leads nowhere (Wing & Gong
-1993, Lowe 2017). `model.judge.judge` asks for it.
+The search is depth-first and remembers each dead end, as a pair of the done operations and the
+state (Wing & Gong 1993, Lowe 2017). `model.judge.judge` uses it.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ from .operations import Judged, Operation, content, matches, sole_names
 
 
 class Way(NamedTuple):
-    """A state in which a history may be: the machine, which operations are in it, and which one
-    waits for its answer. Operations are named by their places in `Carried.operations`."""
+    """A possible state of a history: the machine, the done operations, and the operation that waits
+    for its answer. Operations are indices in `Carried.operations`."""
 
     machine: Judged
     done: frozenset[int] = frozenset()
     waiting: int | None = None
     is_carried: bool = False
-    """Whether the history goes on after the part that it is a way through."""
+    """Whether the way comes from an earlier part of the history."""
     since: float = 0
-    """The earliest time at which what comes next may happen."""
+    """The earliest time of the next operation."""
 
 
 @dataclass(frozen=True)
 class Carried:
-    """Where a history has come to: the ways there, and the operations that some of them lack.
+    """The possible states after a part of a history: the ways, and the operations that some of them
+    lack.
 
-    `is_whole` says that there are no other ways, `is_excerpt` that it began in an unknown state.
+    `is_whole`: there are no other ways. `is_excerpt`: the history began in an unknown state.
     """
 
     ways: tuple[Way, ...]
@@ -48,16 +49,16 @@ _NOTHING: Iterator[Any] = iter(())
 
 @dataclass(slots=True)
 class Config:
-    """How far an order has come: all answered operations before `base` and those in `ahead` are in
-    it, of the others those in `taken`. `waiting` has been asked and isn't answered."""
+    """A partial order. It has all answered operations before `base`, those in `ahead`, and the
+    operations without an answer in `taken`. `waiting` has taken effect and isn't answered yet."""
 
     machine: Judged
     base: int = 0
     ahead: frozenset[int] = frozenset()
     taken: frozenset[int] = frozenset()
-    waiting: tuple[bool, int] | None = None  # is it an answered one, and which
-    since: float = 0  # the latest start of the answered operations that are in it
-    refused: set[int] = field(default_factory=set[int])  # what this machine answers otherwise
+    waiting: tuple[bool, int] | None = None  # whether it has an answer, and its index
+    since: float = 0  # the latest start of the answered operations in the order
+    refused: set[int] = field(default_factory=set[int])  # answered otherwise here
     next: Iterator[Config] = _NOTHING
 
     def key(self) -> Hashable:
@@ -69,21 +70,22 @@ class Config:
 
 
 LOOK_AHEAD = 8
-"""At so many answers the search looks before it goes on from a state, and at all in flight."""
+"""The number of next answers that are checked before the search continues from a state, apart from
+those in flight."""
 
 
 PER_STEP = 32
-"""So many operations are looked through for one step."""
+"""The number of examined operations that counts as one step."""
 
 
 class LimitError(Exception):
-    """The searches have taken all steps that they may."""
+    """The searches have used all allowed steps."""
 
 
 class Budget:
-    """The steps that the searches of one history may take in all: each computation of an
-    operation's effects, or of the machine's own steps, is one. It is more where the machine has
-    much in its state, and where many operations are looked through (`PER_STEP`)."""
+    """The steps that all searches of one history may take. Each computation of an operation's
+    effects or of the machine's own steps is one step. Large states and many examined operations
+    (`PER_STEP`) cost more."""
 
     def __init__(self, limit: int) -> None:
         self.left, self.spent = limit, 0
@@ -107,7 +109,7 @@ class _Rest:
 
     @property
     def highest_offset(self) -> float:
-        """See Rest. Some of those that are ahead may be counted too."""
+        """See Rest. It may include some done operations."""
         known, taken = self.search.highest_offsets[self.config.base], self.config.taken
         later = (offset for at, offset in self.search.later_offsets if at not in taken)
         return max(known, *later, -1)
@@ -122,17 +124,18 @@ class _Rest:
 
 
 class Search:
-    """A search for an order of operations, given by their places, that follows one of these ways.
+    """A search for an order of operations that continues one of these ways. `operations` are by
+    place.
 
-    `asked` is an operation that may be answered with anything. Nothing is known of events after the
-    time `horizon`. `most` bounds the configurations gone on from.
+    `asked` is an operation whose answer is open. Events after the time `horizon` aren't known.
+    `most` bounds the number of expanded configurations.
     """
 
     def __init__(
         self, operations: Mapping[int, Operation], ways: Sequence[Way], budget: Budget,
         asked: Operation | None = None, horizon: float = float("inf"),
     ) -> None:  # fmt: skip
-        # of those that start together, the first to be answered is the first
+        # of operations with the same start, the first answered one comes first
         by_start = sorted(
             operations, key=lambda at: (operations[at].start, operations[at].end or float("inf"))
         )
@@ -162,7 +165,7 @@ class Search:
             for o in self.known
         ]
         self.highest_offsets = [*accumulate(reversed([*told, -1.0]), max)][::-1]
-        # answers after the time that is looked at
+        # answers after the end of the examined part
         self.later_offsets = [
             (at, o.response["base_offset"])
             for at, o in enumerate(self.lost)
@@ -182,10 +185,10 @@ class Search:
         self.asked = asked
         self.horizon = horizon
         self.met_horizon = False
-        self.asking: Operation | None = None  # the one that was put to a machine last
+        self.asking: Operation | None = None  # the operation that a machine took last
         self.answered: list[tuple[Mapping[str, Any], Config, Callable[[], Sequence[Taken]]]] = []
         self.dead: set[Hashable] = set()
-        self.deepest = -1  # so far on there are dead ends
+        self.deepest = -1  # the largest `base` of a dead end
         self.steps = 0
         self.reached = float("-inf")  # answers before this time are explained
 
@@ -194,9 +197,8 @@ class Search:
         return self._places.get(producer_id, ([], []))
 
     def _twins(self, asked: Operation | None, names: frozenset[Hashable]) -> list[int | None]:
-        """For each answered operation another one, if there is one, that it needn't come before: it
-        started then too, is as good as this one and was answered no later. So of the orders of
-        such operations, one is tried."""
+        """For each answered operation an interchangeable one with the same start and no later
+        answer, or None. Only orders in which that one comes first are tried."""
         latest: dict[Hashable, int] = {}
         found: list[int | None] = []
         for at, operation in enumerate(self.known):
@@ -208,7 +210,7 @@ class Search:
 
     @cached_property
     def copies(self) -> list[list[int]]:
-        """For each operation without an answer those that ask the same and have one."""
+        """For each operation without an answer: the answered operations with the same request."""
         found: dict[Hashable, list[int]] = {}
         for at, operation in enumerate(self.told):
             found.setdefault(content(operation._replace(response=None)), []).append(at)
@@ -219,7 +221,7 @@ class Search:
         return self.found() is not None
 
     def found(self) -> Config | None:
-        """Where such an order leads, if there is one. Raises LimitError."""
+        """The end of such an order, or None. Raises LimitError."""
         return next(self.arrivals(len(self.known)), None)
 
     def arrivals(self, goal: int) -> Iterator[Config]:
@@ -231,11 +233,11 @@ class Search:
         """The answers to `asked` for which there is such an order, and the rows that give them.
         Raises LimitError.
 
-        The successors of an answer depend only on the state after it: a state that led nowhere
-        after one answer leads nowhere after another one.
+        The successors of an answer depend only on the state after it, so a dead end after one
+        answer is also one after another answer.
         """
         for _ in self.arrivals(len(self.known)):
-            pass  # with `asked` put aside in `answered`
+            pass  # this puts the answers to `asked` into `answered`
         told = set[Hashable]()
         for answer, config, rows in self.answered:
             key = frozenset(answer.items())
@@ -243,13 +245,13 @@ class Search:
                 continue
             dead = self.dead.copy()
             if any(True for _ in self._arrivals(len(self.known), [config])):
-                self.dead = dead  # what was left for a place on the way may lead on from there
+                self.dead = dead  # states on the path aren't dead ends for this one
                 told.add(key)
                 yield answer, rows()
 
     def _arrivals(self, goal: int, starts: Iterable[Config]) -> Iterator[Config]:
         stack = [Config(self.ways[0].machine, next=iter(starts))]
-        on_path = set[Hashable]()  # what the machine does by itself may lead back to where it was
+        on_path = set[Hashable]()  # own steps may lead back to an earlier state
         while stack:
             try:
                 config = next(stack[-1].next, None)
@@ -266,7 +268,7 @@ class Search:
             if config.base >= goal:
                 yield config
                 continue
-            # further on there is no dead end so far, nor so many that it is worth looking ahead
+            # beyond the deepest dead end the check isn't worth its cost
             if config.base <= self.deepest and self._is_dead(config):
                 continue
             if config.is_as_far_as(stack[-1]):
@@ -280,15 +282,15 @@ class Search:
             stack.append(config)
 
     def _with_place(self, error: ModelError) -> ModelError:
-        """The error with the place of the operation that it was raised at."""
+        """The error with the place of the operation that caused it."""
         if self.asking is None or not self.asking.line:
             return error
         place = f"{self.asking.file}, line {self.asking.line}: {self.asking.request}"
         return type(error)(f"{place}: {error}", error.field)
 
     def _config(self, way: Way) -> Config:
-        """A way as a configuration of this search. Operations of a way that aren't given here came
-        after all that are."""
+        """A way as a configuration of this search. The way's operations that are missing here came
+        after all given ones."""
         ahead = {at for at, place in enumerate(self.known_places) if place in way.done}
         base = 0
         while base in ahead:
@@ -313,7 +315,7 @@ class Search:
         return Way(config.machine, frozenset(done), waiting, is_carried=True, since=config.since)
 
     def after(self, config: Config) -> Iterator[Config]:  # noqa: C901 (the loop that decides the speed)
-        """The configurations that may follow, those that are likely first."""
+        """The possible next configurations, likely ones first."""
         candidates, until = self._candidates(config)
         self.reached = max(self.reached, until)
         later: list[Config] = []
@@ -332,17 +334,17 @@ class Search:
                     done = self._done(config, after, at)
                     is_same = after is config.machine
                     if is_same and self.refusals[at] and until < self.ends[at]:
-                        later.append(done)  # another state may be what it was refused in
+                        later.append(done)  # it may have been refused in another state
                         continue
                     yield done
                     if is_same and self.idle[at]:
-                        return  # it is as good now as at any other time
+                        return  # no other time is better for it
                 elif config.waiting is None:
                     yield self._with(config, after, waiting=(True, at))
             if not fits:
                 config.refused.add(at)
         yield from self._lost(config, until, later)
-        # what comes after the horizon may ask for anything
+        # operations after the horizon may be anything
         rest = _Rest(self, config) if self.horizon == float("inf") else None
         for step in config.machine.events(config.since, until, rest):
             self.budget.take(config.machine.size)
@@ -365,8 +367,8 @@ class Search:
         yield from later
 
     def _outcomes(self, config: Config, asked: Any) -> Iterator[tuple[Judged, bool]]:
-        """The possible effects of an operation in a configuration. It takes a step, and one for
-        each further effect. Raises LimitError."""
+        """The possible effects of an operation in a configuration. Each effect costs a step. Raises
+        LimitError."""
         size = config.machine.size
         self.budget.take(size)
         for number, found in enumerate(config.machine.outcomes(asked)):
@@ -378,7 +380,7 @@ class Search:
         return not self._may_end(config) or config.key() in self.dead
 
     def _may_end(self, config: Config) -> bool:
-        """Whether the answers that come next can still be given."""
+        """Whether the next answers are still possible."""
         coming: list[Operation] = []
         until = self.horizon
         for at in range(config.base, len(self.told)):
@@ -391,8 +393,8 @@ class Search:
         return config.machine.may_still(coming)
 
     def _candidates(self, config: Config) -> tuple[list[int], float]:
-        """The answered operations that can come next, those that changed nothing and then by when
-        they were answered, and the time by which the first answered of them must have."""
+        """The answered operations that can come next, idle ones first, then in the order of
+        answers; and the time by which one of them must take effect."""
         found: list[int] = []
         until = self.horizon
         waits = config.waiting[1] if config.waiting and config.waiting[0] else None
@@ -414,8 +416,8 @@ class Search:
         return found, until
 
     def _lost(self, config: Config, until: float, later: list[Config]) -> Iterator[Config]:
-        """Operations without an answer that take effect now, the latest first. To `later` go those
-        after which a copy to come wouldn't be answered as it was."""
+        """The configurations after an operation without an answer, the latest one first. Those in
+        which a later copy wouldn't get its recorded answer go to `later`."""
         if len(config.taken) == len(self.lost):
             return
         self.budget.take(len(self.lost) // PER_STEP)
@@ -424,7 +426,7 @@ class Search:
             if operation.start > until or at in config.taken:
                 continue
             key = self.lost_contents[at]
-            if key in seen:  # as good as the other one
+            if key in seen:  # interchangeable with an earlier one
                 continue
             seen.add(key)
             taken = config.taken | {at}
@@ -440,8 +442,8 @@ class Search:
                         later.append(found)
 
     def _fits_copy(self, config: Config, lost: int) -> bool:
-        """Whether the next copy of an operation without an answer, if it came now, could be
-        answered as it was; true where there is none."""
+        """Whether the next copy of an operation without an answer could get its recorded answer
+        now; true without a copy."""
         coming = (at for at in self.copies[lost] if at >= config.base and at not in config.ahead)
         if (copy := next(coming, None)) is None:
             return True
@@ -471,7 +473,7 @@ class Search:
         return made
 
     def _answer(self, config: Config, at: int) -> None:
-        """Puts aside the successors if `asked` is answered now, with each of its answers."""
+        """Adds the successors for each possible answer to `asked` now to `answered`."""
         known = self.known[at]
         for answer in config.machine.answers(self.known_asked[at]):
             self.budget.take(config.machine.size)

@@ -18,9 +18,9 @@ from .operations import Settings, shown
 def print_judgements(
     paths: Sequence[Path], settings: Settings, limit: int, runs: str | None = None
 ) -> tuple[int, Mapping[str, Any]]:
-    """Judges each key of the files' history; the exit code and the result for machines. The worst
-    finding counts. Ctrl-C leaves the results before it. Raises BadLineError, ModelError,
-    DeclarationError and OSError.
+    """Judges each key of the files' history, and prints the result. Returns the exit code, by the
+    worst finding, and the result as plain data. Ctrl-C keeps the results so far. Raises
+    BadLineError, ModelError, DeclarationError and OSError.
     """
     recorded = read_runs(paths, runs)
     history = {key: those for run in recorded for key, those in run.keys.items()}
@@ -125,8 +125,8 @@ def _as_json(judgement: Judgement) -> Mapping[str, Any]:
 
 
 def print_anomalies(paths: Sequence[Path]) -> tuple[int, Mapping[str, Any]]:
-    """Reports the anomalies that an application saw, and the inputs that couldn't be judged; the
-    exit code and the result for machines. Raises BadLineError and OSError."""
+    """Prints the anomalies that an application saw, and the inputs that couldn't be judged. Returns
+    the exit code and the result as plain data. Raises BadLineError and OSError."""
     lines = ((str(p), number, line) for p in paths for number, line in read_lines(p, "application"))
     view = find_anomalies(lines)
     empty = sorted({str(path) for path in paths} - set(view.files))

@@ -1,10 +1,9 @@
-"""Histories of a key that has very many operations, judged a window at a time.
+"""Judges histories of a key with very many operations, window by window.
 
-A window ends where nothing is in flight, if it has such a place; all ways in which it may have gone
-are carried on to the next (`judge.carry`). So a history takes the memory of a window, and comes to
-the finding of `judge.judge`, but that it may give up: where there are more than `WAYS` ways, they
-are no longer followed all, and a history that the others don't explain isn't known to be
-unexplained.
+A window ends at a point without operations in flight, if it has one. All possible ways through it
+continue in the next window (`judge.carry`). The memory is that of a window, and the finding is that
+of `judge.judge`, except that it may be GAVE_UP: only `WAYS` ways are followed, and if none of them
+explains the history, it isn't known to be unexplained.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from .operations import Operation, Settings
 from .search import Budget, Carried
 
 WINDOW = 5_000
-"""Operations of a window, of which some go on to the next."""
+"""The number of operations of a window. Some continue in the next one."""
 WAYS = 256
 FREE = 64
-"""So many times an operation may ask the machine beside the limit, where it is behind at last."""
+"""The steps for each operation that don't count against the limit, once its window is done."""
 BEHIND = 8
-"""The part of a window (one in so many operations) that is looked at behind its end."""
+"""One in this number of a window's operations comes after its end, and is only examined."""
 
 
 def judge_windows(
@@ -38,9 +37,9 @@ def judge_windows(
 ) -> Judgement:
     """Judges a key's operations, which come in the order of their starts.
 
-    `seen` is `distinct` of them, and `about` as `judge.judge` has it. `limit` bounds the steps of
-    all searches, but for those that a history takes because it is long: those that it takes to ask
-    the machine `FREE` times for each operation. Raises as `judge.judge`.
+    `seen` is `distinct(operations)`; `about` is that of `judge.judge`. `limit` bounds the steps of
+    all searches, without `FREE` steps for each operation of finished windows. Raises as
+    `judge.judge`.
     """
     carried = begin(seen, settings, about)
     budget = Budget(limit)
@@ -76,8 +75,8 @@ def judge_windows(
 
 
 def distinct(operations: Iterable[Operation], about: AtPartition | None = None) -> list[Operation]:
-    """One operation of each request, producer id and epoch, of each id that is answered, and the
-    first in each transaction that `about` tells of. They come in the order of their starts."""
+    """A summary of operations: the first one with each request, producer id, epoch and answered id,
+    and in each transaction that `about` knows. They keep their order."""
     found: dict[tuple[Any, ...], Operation] = {}
     transaction_of = None if about is None else about.transactions()
     for operation in operations:
@@ -93,7 +92,7 @@ def distinct(operations: Iterable[Operation], about: AtPartition | None = None) 
 def _failed(
     window: Sequence[Operation], carried: Carried, after: Carried, budget: Budget
 ) -> Judgement:
-    """The text for a history without a way on."""
+    """The judgement of a history that no way continues."""
     found = judge(window, carried=carried, budget=budget) if after.is_whole else None
     if found is None or found.finding is not Finding.UNEXPLAINED:
         return Judgement(Finding.GAVE_UP)
@@ -101,8 +100,8 @@ def _failed(
 
 
 def _goal(answered: Sequence[Operation]) -> int:
-    """How many of these operations, by their starts, a window should end behind: the last place
-    where nothing is in flight, if there is one behind its half, or nearly all."""
+    """The number of these operations, in the order of starts, after which a window should end: at
+    the last point without operations in flight in its second half, or near its end."""
     most = len(answered) - len(answered) // BEHIND
     quiet, latest = 0, float("-inf")
     for at, operation in enumerate(answered[: most + 1]):
@@ -113,7 +112,7 @@ def _goal(answered: Sequence[Operation]) -> int:
 
 
 class _Counted:
-    """Operations, counted as they are taken, and those of them that are answered."""
+    """An iterator that counts its operations, and those with judged answers."""
 
     def __init__(self, operations: Iterable[Operation], carried: Carried) -> None:
         self.left = iter(operations)

@@ -22,8 +22,8 @@ from .codec.stream import Stream
 from .layouts.schema import BatchHeader
 
 MAGIC = 2
-RECORD_SIZE = 512  # bytes that a record without key and value takes in memory
-HEADER_ENTRY_SIZE = 256  # and one of its headers
+RECORD_SIZE = 512  # the memory in bytes of a record without key and value
+HEADER_ENTRY_SIZE = 256  # the memory in bytes of a header
 COMPRESSION = 0b111  # bits of the attributes for the compression of the records
 
 
@@ -38,10 +38,10 @@ class Flag(IntFlag):
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """A record. `offset_delta` and `timestamp_delta` count from its batch's base.
+    """A record. `offset_delta` and `timestamp_delta` are relative to its batch's base.
 
-    `places` are the offsets of the record, its key and its value among its batch's records, where
-    it was decoded from such; they are no part of the record.
+    `places` are the byte offsets of a decoded record, its key and its value among its batch's
+    records. They aren't part of the record.
     """
 
     offset_delta: int
@@ -57,8 +57,8 @@ class Record:
 class RecordBatch:
     """A batch, without fields that follow from its content: lengths, counts and the CRC.
 
-    -1 stands for no producer, epoch, sequence or timestamp. `last_offset_delta` may be above
-    that of the last record, where compaction has removed some.
+    -1 means no producer, epoch, sequence or timestamp. `last_offset_delta` may be above that of the
+    last record, because compaction may have removed records.
     """
 
     base_offset: int
@@ -74,7 +74,7 @@ class RecordBatch:
 
     @property
     def codec(self) -> int:
-        """The number of its compression; 0 is none."""
+        """The number of the compression codec; 0: none."""
         return self.attributes & COMPRESSION
 
     @property
@@ -83,7 +83,7 @@ class RecordBatch:
         return Flag(self.attributes & sum(Flag))
 
     def timestamp_of(self, record: Record) -> int:
-        """When the record was made, or appended: milliseconds."""
+        """The record's creation or append time in ms."""
         if Flag.LOG_APPEND_TIME in self.flags:
             return self.max_timestamp
         return self.base_timestamp + record.timestamp_delta
@@ -109,8 +109,8 @@ def _header(batch: RecordBatch, batch_length: int, crc: int) -> BatchHeader:
 
 _EMPTY = RecordBatch(base_offset=0, records=(), last_offset_delta=0)
 HEADER_SIZE = len(encode(_header(_EMPTY, 0, 0)))
-LENGTH_END = 12  # base offset and length; the length counts what is behind it
-CRC_END = 21  # the CRC counts what is behind it
+LENGTH_END = 12  # base offset and length; the length counts the bytes after it
+CRC_END = 21  # the CRC covers the bytes after it
 SMALLEST = HEADER_SIZE - LENGTH_END
 
 
@@ -156,11 +156,11 @@ def _write_bytes(body: io.BytesIO, data: bytes | None) -> None:
 
 
 def decode_batch(data: bytes, at: int = 0, limit: int = LIMIT) -> tuple[RecordBatch, int]:
-    """The batch at offset `at`, and the offset behind it. `limit` is the largest size that it may
-    have, in bytes: as it stands, decompressed, and of its records in memory.
+    """The batch at byte offset `at`, and the offset after it. `limit` bounds its size in bytes:
+    encoded, decompressed, and in memory.
 
-    Raises RecordError where a length, the CRC, the message format or a record is wrong, and for a
-    larger batch.
+    Raises RecordError if a length, the CRC, the message format or a record is wrong, or if the
+    batch is larger.
     """
     file = io.BytesIO(data)
     file.seek(at)
@@ -171,17 +171,17 @@ def decode_batch(data: bytes, at: int = 0, limit: int = LIMIT) -> tuple[RecordBa
 
 
 class BatchTooLargeError(RecordError):
-    """A batch that is larger than it may be. The bytes behind it can be read."""
+    """A batch is larger than the limit. The bytes after it can be read."""
 
     def __init__(self, field: str, what: str, limit: int, at: int) -> None:
         super().__init__(field, f"{what} more than the limit of {limit / 2**20:,g} MiB", at)
 
 
 def read_frame(stream: Stream, limit: int = LIMIT) -> bytearray:
-    """The bytes of the next batch in a log, by its length: nothing else is looked at.
+    """The bytes of the next batch in a log. Only its length is checked.
 
-    Raises RecordError where the length can't be, or the file ends before; BatchTooLargeError for
-    one above the limit, which was passed over.
+    Raises RecordError if the length is impossible, or the file ends before. Raises
+    BatchTooLargeError for a batch above the limit, after skipping it.
     """
     start = stream.at
     head = stream.take(LENGTH_END, "base_offset and batch_length")
@@ -202,10 +202,10 @@ def read_frame(stream: Stream, limit: int = LIMIT) -> bytearray:
 
 
 def decode_framed(framed: bytes | bytearray, start: int = 0, limit: int = LIMIT) -> RecordBatch:
-    """The batch that these bytes are; `start` is their offset, for errors.
+    """The batch in these bytes. `start` is their offset, for errors.
 
-    Raises RecordError where the CRC, the message format or a record is wrong, BatchTooLargeError
-    where its records are larger than `limit`.
+    Raises RecordError if the CRC, the message format or a record is wrong, and BatchTooLargeError
+    if the records are larger than `limit`.
     """
     data = memoryview(framed).toreadonly()
     header = decode(BatchHeader, bytes(data[:HEADER_SIZE]))
@@ -263,11 +263,11 @@ def decode_framed(framed: bytes | bytearray, start: int = 0, limit: int = LIMIT)
 
 
 class _TooManyHeadersError(Exception):
-    """There is no memory for so many."""
+    """The headers need more memory than allowed."""
 
 
 def _decode_records(data: memoryview, count: int, room: int) -> tuple[Record, ...]:
-    """The records, whose headers may take `room` bytes. Raises RecordError,
+    """The records. `room` bounds the bytes of their headers in memory. Raises RecordError,
     _TooManyHeadersError."""
     records: list[Record] = []
     at = 0
@@ -291,8 +291,8 @@ def _decode_records(data: memoryview, count: int, room: int) -> tuple[Record, ..
 
 
 def _decode_record(data: memoryview, place: int, base: int, room: int) -> Record:
-    """The record in these bytes; `place` is where its length stands, `base` where they do, `room`
-    the bytes that its headers may take."""
+    """The record in these bytes. `place` is the offset of its length, `base` that of the bytes,
+    `room` the bound of its headers' bytes in memory."""
     attributes, at = read(read_int8, data, 0, "attributes")
     timestamp_delta, at = read(read_signed_varlong, data, at, "timestamp_delta")
     offset_delta, at = read(read_signed_varint, data, at, "offset_delta")

@@ -32,7 +32,7 @@ def encode_marker(result: str, coordinator_epoch: int) -> tuple[bytes, bytes]:
 
 
 def decode_control_type(key: bytes) -> int:
-    """The number of a control record's type: 0 ABORT, 1 COMMIT, and others that end nothing.
+    """The number of a control record's type: 0 is ABORT, 1 is COMMIT; others end no transaction.
 
     Raises RecordError for wrong bytes. A newer version is read as version 0, as Kafka does.
     """

@@ -1,7 +1,8 @@
-"""A broker's files, decoded as they are read: rows as long as they are good, then the error.
+"""Decodes a broker's files while they are read: rows, and an error in the place of a row that can't
+be read.
 
-Log segments, those of `__transaction_state`, `__consumer_offsets` and `__cluster_metadata` with the
-meaning of their records, producer state snapshots and transaction indexes.
+These are log segments (with decoded records for `__transaction_state`, `__consumer_offsets` and
+`__cluster_metadata`), producer state snapshots and transaction indexes.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Row:
-    """Something good: its kind, the offset of its first byte in the file, and its fields.
+    """A decoded row: its kind, the offset of its first byte in the file, and its fields.
 
-    The contents of a compressed batch stand where the batch's records begin.
+    Rows of a compressed batch have the offset of the batch's records.
     """
 
     byte: int
@@ -65,9 +66,9 @@ _TOPICS = {
 
 
 def kind_of(path: Path) -> Kind:
-    """The kind of file that the name stands for on a broker's disk.
+    """The kind of a file with this name on a broker's disk.
 
-    Raises ValueError where it stands for none.
+    Raises ValueError for an unknown name.
     """
     match path.suffix:
         case ".checkpoint":  # a snapshot of the metadata log
@@ -86,7 +87,7 @@ def kind_of(path: Path) -> Kind:
 
 
 def files_in(folder: Path) -> tuple[list[Path], list[Path]]:
-    """The files below a broker's folder that can be decoded, and the others."""
+    """The files below a broker's folder that can be decoded, and the other files."""
     known: list[Path] = []
     others: list[Path] = []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -102,13 +103,13 @@ def files_in(folder: Path) -> tuple[list[Path], list[Path]]:
 def read_file(
     path: Path, kind: Kind | None = None, limit: int = LIMIT
 ) -> Iterator[Row | RecordError]:
-    """The rows of a file in their order, one batch or entry in memory at a time; `path` may be a
-    pipe or device as well.
+    """The rows of a file in order, with one batch or entry in memory at a time. `path` may also be
+    a pipe or device.
 
-    An error comes as a row in its place. A batch that is wrong inside, or larger than `limit` (see
-    `decode_batch`), is passed over; where lengths make no sense nothing comes behind the error.
-    `kind` overrides the name. Raises ValueError for a name that says nothing, OSError for a file
-    that can't be read.
+    An error is returned in the place of its row. A batch with wrong content, or larger than `limit`
+    (see `decode_batch`), is skipped. After an impossible length nothing more is read. `kind`
+    overrides the kind by name. Raises ValueError for an unknown name, OSError for a file that can't
+    be read.
     """
     chosen = kind or kind_of(path)
     with path.open("rb") as file:
@@ -116,7 +117,7 @@ def read_file(
 
 
 def read_stream(file: BinaryIO, kind: Kind, limit: int = LIMIT) -> Iterator[Row | RecordError]:
-    """The same of an open file, up to its end."""
+    """The rows of an open file, as in `read_file`."""
     stream = Stream(file)
     try:
         if kind is Kind.SNAPSHOT:
@@ -156,7 +157,7 @@ def _log(stream: Stream, meaning: Meaning, limit: int) -> Iterator[Row | RecordE
             yield error
             continue
         finally:
-            del framed  # it may be large, and its records are copies
+            del framed  # the data may be large, and its records are copies
         yield Row(start, "batch", _fields(batch))
         for record in batch.records:
             yield _row(batch, record, start + HEADER_SIZE, meaning)
@@ -241,7 +242,7 @@ def _transaction(batch: RecordBatch, record: Record) -> tuple[str, dict[str, Any
 
 
 _OWN_NAMES = {"offset": "committed_offset", "version": "metadata_version", "timestamp": "found_at"}
-"""Of fields of a group's values that a record has as well."""
+"""New names for fields of a group's values that a record also has."""
 _GROUP_ROWS = {
     "LEGACY_OFFSET_COMMIT": "offset",
     "OFFSET_COMMIT": "offset",
@@ -272,7 +273,7 @@ def _metadata(batch: RecordBatch, record: Record) -> tuple[str, dict[str, Any]]:
 
 
 class _Placed:
-    """Errors inside get the place of the part that is decoded there."""
+    """Adds the place of the decoded part to errors in the block."""
 
     def __init__(self, at: int, path: str) -> None:
         self.at, self.path = at, path

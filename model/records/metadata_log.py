@@ -1,8 +1,8 @@
-"""Records of `__cluster_metadata`, the controllers' log with KRaft: named by their type. Two of
-them, which have to do with transactions, are decoded, and configurations for who asks for them.
+"""Records of `__cluster_metadata`, the controllers' log with KRaft. All have the name of their
+type. The two types about transactions are decoded, and configurations on request.
 
-A value begins with the version of its frame, the number of its type and the version of that.
-No `from __future__ import annotations` here: kio reads the types.
+A value begins with the version of its frame, the number of its type and the type's version. No
+`from __future__ import annotations` here: kio reads the types.
 
 Source: MetadataRecordSerde, AbstractApiMessageSerde, MetadataRecordType.
 """
@@ -31,7 +31,7 @@ class FeatureLevelRecord(Layout):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdsRecord(Layout):
-    """A block of producer ids that a broker got: it begins below `next_producer_id`."""
+    """An allocated block of producer ids, which ends before `next_producer_id`."""
 
     __flexible__: ClassVar[bool] = True
     broker_id: int = field(metadata=INT32)
@@ -41,8 +41,8 @@ class ProducerIdsRecord(Layout):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigRecord(Layout):
-    """A setting of a topic or a broker (`resource_type` as ConfigResource.Type has it): it may be a
-    secret."""
+    """A setting of a topic or a broker (`resource_type` is a ConfigResource.Type). Its value may be
+    a secret."""
 
     __flexible__: ClassVar[bool] = True
     resource_type: int = field(metadata=INT8)
@@ -65,15 +65,15 @@ TYPES: Final[Mapping[int, str]] = {
     24: "EndTransactionRecord", 25: "AbortTransactionRecord", 26: "RemoveDelegationTokenRecord",
     27: "RegisterControllerRecord", 28: "ClearElrRecord",
 }  # fmt: skip
-"""Their names by their numbers."""
+"""The types' names by number."""
 _DECODED: Final = {12: FeatureLevelRecord, 15: ProducerIdsRecord}
-_SECRET: Final = frozenset((10, 11))  # tokens and what passwords are checked by
+_SECRET: Final = frozenset((10, 11))  # tokens and the data that passwords are checked with
 
 
 def decode_metadata(data: bytes) -> dict[str, Any]:
-    """The type and version of a record's value, and its fields, or its bytes where they aren't
-    decoded here; the users' credentials aren't shown. Raises UnknownVersionError for a frame that
-    isn't known, and RecordError for wrong bytes."""
+    """The type and version of a record's value, and its fields, or its bytes if the type isn't
+    decoded. Users' credentials are left out. Raises UnknownVersionError for an unknown frame, and
+    RecordError for wrong bytes."""
     frame, at = read(read_unsigned_varint, data, 0, "frame version")
     if frame != _FRAME_VERSION:
         raise UnknownVersionError("frame", frame)
@@ -86,7 +86,7 @@ def decode_metadata(data: bytes) -> dict[str, Any]:
 
 
 def decode_config(found: Mapping[str, Any]) -> ConfigRecord | None:
-    """The setting in a record that `decode_metadata` decoded, if it is one. Raises RecordError."""
+    """The setting in a result of `decode_metadata`; None for other types. Raises RecordError."""
     if found.get("type") != TYPES[4] or found.get("version") != 0:
         return None
     return decode(ConfigRecord, found["value"], 0).entity

@@ -1,9 +1,9 @@
-"""Records of `__consumer_offsets`: a group coordinator's groups and their offsets.
+"""Records of `__consumer_offsets`: the groups and offsets of a group coordinator.
 
-The number before a key is the kind of the record, the number before a value its version; no value
-(a tombstone) says that it is gone. Values of groups in which the broker assigns have one version,
-whose layouts changed while these groups were previews (consumer groups before 3.8, share groups
-before 4.1): such a value has bytes that don't fit.
+The number before a key is the kind of the record; the number before a value is its version. A
+missing value (a tombstone) removes the entry. Values of groups whose partitions the broker assigns
+have one version. Their layouts changed while these groups were previews (consumer groups before
+3.8, share groups before 4.1), so such values can't be decoded.
 
 Source: GroupMetadataManager, GroupCoordinatorRecordSerde, CoordinatorRecordType.
 """
@@ -50,7 +50,8 @@ _GROUPS: Final = dict[int, type[Entity]](enumerate((
 
 @dataclass(frozen=True)
 class RecordType:
-    """A kind of record: Kafka's name of it, the layout of its key, and its values' by version."""
+    """A kind of record: Kafka's name, the layout of its key, and the layouts of its values by
+    version."""
 
     name: str
     key: type[Entity]
@@ -58,7 +59,7 @@ class RecordType:
 
 
 def _of(name: str, value: type[Entity], key: type[Entity] = GroupKey) -> RecordType:
-    """A kind of record with a value of version 0 alone."""
+    """A kind of record whose value has only version 0."""
     return RecordType(name, key, {0: value})
 
 
@@ -106,7 +107,7 @@ RECORD_TYPES: Final[Mapping[int, RecordType]] = {
     ),
     23: _of("STREAMS_GROUP_TOPOLOGY", assigned.StreamsGroupTopology),
 }
-"""By the number before a key. Both kinds of an offset have the same layout."""
+"""The kinds by the number before a key. Kinds 0 and 1, offsets, have the same layouts."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,8 @@ class GroupValue:
 
 
 def encode_group_key(number: int, key: Entity) -> bytes:
-    """A key behind the number of its kind. Raises RecordError for a field that it can't hold, and
-    for a key of another kind."""
+    """The bytes of a key, after the number of its kind. Raises RecordError for a field out of
+    range, and for a key of another kind."""
     known = RECORD_TYPES.get(number)
     if known is None or not isinstance(key, known.key):
         raise RecordError("key", f"{type(key).__name__} is not a key of kind {number}")
@@ -128,8 +129,8 @@ def encode_group_key(number: int, key: Entity) -> bytes:
 
 
 def decode_group_key(data: bytes) -> tuple[RecordType, Entity]:
-    """A key, and the kind of record that it stands for. Raises UnknownVersionError for a kind that
-    isn't known, and RecordError for wrong bytes."""
+    """A key and its kind of record. Raises UnknownVersionError for an unknown kind, and RecordError
+    for wrong bytes."""
     number, start = read(read_int16, data, 0, "version")
     known = RECORD_TYPES.get(number)
     if known is None:
@@ -138,8 +139,8 @@ def decode_group_key(data: bytes) -> tuple[RecordType, Entity]:
 
 
 def encode_group_value(kind: RecordType, value: Entity, version: int) -> bytes:
-    """A value behind its version. Raises RecordError for a field that it can't hold, and for a
-    value of another version or kind."""
+    """The bytes of a value, after its version. Raises RecordError for a field out of range, and for
+    a value of another version or kind."""
     layout = kind.values.get(version)
     if layout is None or type(value) is not layout:
         raise RecordError(
@@ -149,7 +150,7 @@ def encode_group_value(kind: RecordType, value: Entity, version: int) -> bytes:
 
 
 def decode_group_value(kind: RecordType, data: bytes) -> GroupValue:
-    """A value of a kind that has layouts; bytes behind it are left alone, as Kafka does. Raises
+    """A value of a kind with layouts. Bytes after it are ignored, as in Kafka. Raises
     UnknownVersionError, and RecordError for wrong bytes."""
     version, start = read(read_int16, data, 0, "version")
     layout = kind.values.get(version)
@@ -160,7 +161,7 @@ def decode_group_value(kind: RecordType, data: bytes) -> GroupValue:
 
 
 def plain(entity: Entity) -> dict[str, Any]:
-    """The fields of a key or a value: ids of topics are text, and states have their names."""
+    """The fields of a key or a value, with topic ids as text and states as names."""
     return {each.name: _plain(getattr(entity, each.name), each.metadata) for each in fields(entity)}
 
 

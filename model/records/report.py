@@ -1,4 +1,4 @@
-"""Decoded rows as tables for readers, and as lines of JSON for machines."""
+"""Prints decoded rows as tables or as lines of JSON."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rich.text import Text
 from .codec.errors import RecordError
 from .files import Row
 
-PAGE = 500  # rows in one table: widths are known when a table is printed
-LONGEST = 60  # characters of a key or value that a table shows
+PAGE = 500  # rows of one table: a table is printed when its widths are known
+LONGEST = 60  # the shown characters of a key or value in a table
 
 
 def tell(rows: Iterable[Row], console: Console) -> None:
-    """Prints rows as tables, a page at a time; fields of -1, Kafka's none, are left out."""
+    """Prints rows as tables, page by page. Fields that are -1 (Kafka's none) are left out."""
     left = ((str(row.byte), row.what, _line(row.fields)) for row in rows)
     while page := list(islice(left, PAGE)):
         table = Table(box=None, pad_edge=False, header_style="bold")
@@ -32,8 +32,8 @@ def tell(rows: Iterable[Row], console: Console) -> None:
 
 
 def json_line(item: Row | RecordError, **place: str) -> str:
-    """A row, or an error, as an object on one line; bytes are hexadecimal digits. `place` says in
-    which file it is, where there are several."""
+    """A row or an error as a JSON object on one line; bytes are hexadecimal digits. `place` is the
+    file, if there are several."""
     if isinstance(item, RecordError):
         found: dict[str, Any] = {"what": "error", "field": item.field, "reason": item.reason}
         return json.dumps({**place, "byte": item.at, **found})

@@ -39,15 +39,15 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> tuple[ProducerEntry, ...]:
-    """The entries of a snapshot. Raises RecordError where bytes, version or CRC are wrong."""
+    """The entries of a snapshot. Raises RecordError if bytes, version or CRC are wrong."""
     return tuple(entry for _, entry in read_snapshot(Stream(io.BytesIO(data))))
 
 
 def read_snapshot(stream: Stream) -> Iterator[tuple[int, ProducerEntry]]:
-    """The entries of a snapshot as they come, each with its offset in the file.
+    """The entries of a snapshot while it is read, each with its offset in the file.
 
-    Raises RecordError behind the last one that can be read. The CRC is known at the end alone:
-    where it is wrong, any entry may be.
+    Raises RecordError after the last readable entry. The CRC is checked at the end; if it is wrong,
+    every entry may be wrong.
     """
     version, _ = read(read_int16, stream.take(_VERSION_SIZE, "version"), 0, "version")
     if version != VERSION:

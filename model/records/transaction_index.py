@@ -27,14 +27,14 @@ def encode_index(entries: Iterable[AbortedTransaction]) -> bytes:
 
 
 def decode_index(data: bytes) -> tuple[AbortedTransaction, ...]:
-    """The entries of an index. Raises RecordError where bytes or version are wrong."""
+    """The entries of an index. Raises RecordError if bytes or version are wrong."""
     return tuple(entry for _, entry in read_index(Stream(io.BytesIO(data))))
 
 
 def read_index(stream: Stream) -> Iterator[tuple[int, AbortedTransaction]]:
-    """The entries of an index as they come, each with its offset in the file.
+    """The entries of an index while it is read, each with its offset in the file.
 
-    Raises RecordError behind the last one that can be read.
+    Raises RecordError after the last readable entry.
     """
     while not stream.ended:
         at = stream.at

@@ -1,7 +1,7 @@
 """Records of `__transaction_state`: a transaction coordinator's entries.
 
-A key names the transactional id, a value its producer, state and partitions; no value (a
-tombstone) says that it is gone. Source: TransactionLog, TransactionLogKey.json,
+A key has the transactional id, a value its producer, state and partitions. A missing value (a
+tombstone) removes the entry. Source: TransactionLog, TransactionLogKey.json,
 TransactionLogValue.json.
 """
 
@@ -32,7 +32,7 @@ STATES = {status: name for name, status in TransactionState.members}
 
 
 class UnknownVersionError(RecordError):
-    """A key or a value of a version that isn't declared: Kafka passes over such a record."""
+    """A key or a value has an unknown version. Kafka skips such a record."""
 
     def __init__(self, what: str, version: int) -> None:
         self.version = version
@@ -54,8 +54,8 @@ class DecodedValue:
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """The transaction's partitions as Kafka writes them, topic-number, in the order of names;
-        a transaction that is Empty has none."""
+        """The transaction's partitions in Kafka's form topic-number, sorted by name; empty in the
+        state Empty."""
         if self.state == EMPTY.data.member:
             return ()
         topics = self.value.transaction_partitions or ()
@@ -63,7 +63,7 @@ class DecodedValue:
 
 
 def encode_key(transactional_id: str) -> bytes:
-    """The key of a transactional id. Raises RecordError for one that is too long."""
+    """The bytes of a transactional id's key. Raises RecordError if the id is too long."""
     return _versioned(KEY_VERSION, encode(TransactionLogKey(transactional_id=transactional_id)))
 
 
@@ -77,8 +77,8 @@ def decode_key(data: bytes) -> str:
 
 
 def encode_value(value: TransactionLogValue, version: int = 1) -> bytes:
-    """The bytes of a value. Raises RecordError for a number out of range, and where a field isn't
-    at its default that this version has no room for."""
+    """The bytes of a value. Raises RecordError for a number out of range, and for a field that this
+    version lacks if it isn't the default."""
     if version not in range(len(VALUES)):
         raise RecordError("version", f"{version} is not in 0..{len(VALUES) - 1}")
     kind = VALUES[version]
@@ -90,9 +90,9 @@ def encode_value(value: TransactionLogValue, version: int = 1) -> bytes:
 
 
 def decode_value(data: bytes) -> DecodedValue:
-    """A value of either version. Bytes behind it are left alone, as Kafka does.
+    """A value of version 0 or 1. Bytes after it are ignored, as in Kafka.
 
-    Raises UnknownVersionError, and RecordError for wrong bytes and for a status that is no state.
+    Raises UnknownVersionError, and RecordError for wrong bytes and for an unknown status.
     """
     version, start = read(read_int16, data, 0, "version")
     if version not in range(len(VALUES)):
@@ -117,11 +117,11 @@ def encode_as_coordinator(
     next_producer_id: int = -1, client_transaction_version: int = 0,
     transaction_version: int = 2, protocol: str | None = None,
 ) -> bytes:  # fmt: skip
-    """The value that a coordinator of the release `protocol` (the newest unless given) writes
-    where the finalized feature `transaction.version` is at the level `transaction_version`.
+    """The bytes of a value as a coordinator writes them. `protocol` is the release (default: the
+    newest), `transaction_version` the finalized level of `transaction.version`.
 
-    Raises ValueError for partitions in a transaction that is Empty, RecordError as `encode_value`
-    does, DeclarationError for an unknown release. Source: TransactionLog.valueToBytes.
+    Raises ValueError for partitions in the state Empty, RecordError as `encode_value`, and
+    DeclarationError for an unknown release. Source: TransactionLog.valueToBytes.
     """
     features = KAFKA.features_at(protocol or KAFKA.newest)
     by_topic: dict[str, list[int]] = {}
@@ -159,17 +159,17 @@ def _versioned(version: int, body: bytes) -> bytes:
     return version.to_bytes(2) + body
 
 
-# As Kafka prints them -----------------------------------------------------------------------------
+# Kafka's text forms -------------------------------------------------------------------------------
 
 
 def state_text(state: str) -> str:
-    """A state as Kafka spells it: PREPARE_COMMIT is PrepareCommit."""
+    """Kafka's name of a state: PrepareCommit for PREPARE_COMMIT."""
     return "".join(word.capitalize() for word in state.split("_"))
 
 
 def dump_text(key: bytes, value: bytes | None) -> tuple[str, str | None]:
-    """Key and value as Kafka's dump of log segments shows them (TransactionLog's
-    formatRecordKeyAndValue); partitions stand in the order of their names.
+    """Key and value as in Kafka's dump of log segments (TransactionLog.formatRecordKeyAndValue).
+    Partitions are sorted by name.
 
     Raises RecordError for wrong bytes.
     """
@@ -191,8 +191,8 @@ def dump_text(key: bytes, value: bytes | None) -> tuple[str, str | None]:
 
 
 def as_json(data: bytes | None, kinds: Mapping[int, type[Entity]]) -> dict[str, Any] | None:
-    """A key or a value as Kafka's console consumer writes it (TransactionLogMessageFormatter):
-    tagged fields are left out at their default. `kinds` are KEY_KINDS or VALUE_KINDS.
+    """A key or a value as Kafka's console consumer prints it (TransactionLogMessageFormatter).
+    Tagged fields with their default are left out. `kinds` are KEY_KINDS or VALUE_KINDS.
 
     Raises RecordError for wrong bytes.
     """

@@ -1,7 +1,7 @@
-"""A cluster in memory behind Kafka's wire protocol: unmodified clients run transactions on it.
+"""A cluster in memory that speaks Kafka's wire protocol. Unmodified clients run transactions on it.
 
-Needs the extra `broker`. The oracle decides about transactions; topics, bytes and consumer groups
-are kept here.
+Needs the extra `broker`. The oracle decides about transactions. This package has topics, bytes and
+consumer groups.
 """
 
 from __future__ import annotations

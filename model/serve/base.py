@@ -12,11 +12,11 @@ from .faults.injection import Faulted
 from .history import History
 
 _WITH_TOPICS: Final = frozenset(("topic_data", "topics", "forgotten_topics_data", "groups"))
-"""The parts of requests and answers in which topics are named."""
+"""The parts of requests and answers that contain topics."""
 
 
 class Served:
-    """Brokers that clients reach by `bootstrap`, with faults in between: a context manager."""
+    """A context manager for brokers with injected faults. Clients connect to `bootstrap`."""
 
     brokers: Brokers
     _faulted: Faulted
@@ -36,7 +36,7 @@ class Served:
         self._faulted.history = history
 
     async def act(self, fault: Fault) -> None:
-        """Brings a fault of the cluster about at once. Raises BadFaultError where it takes a
+        """Applies a fault of the cluster at once. Raises BadFaultError for a fault that needs a
         request."""
         await self._faulted.act(fault)
 
@@ -45,8 +45,8 @@ class Served:
         raise NotImplementedError
 
     def name_topics(self, part: Any, key: str = "name") -> None:
-        """Puts topics' names beside their ids, wherever these stand in a request or an answer. A
-        topic that isn't known is called by its id."""
+        """Adds topic names to topic ids in a request or an answer. The name of an unknown topic is
+        its id."""
         if isinstance(part, list):
             for each in cast("list[Any]", part):
                 self.name_topics(each, key)
@@ -59,7 +59,7 @@ class Served:
                 self.name_topics(fields[name], key)
 
     def report(self) -> str:
-        """The answered and the refused requests, in lines."""
+        """The numbers of answered and refused requests, as lines."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -80,5 +80,5 @@ class Served:
         self.brokers.__exit__(kind, error, trace)
 
     async def _begin(self) -> None:
-        """The first step once the brokers take connections."""
+        """The first work after the brokers accept connections."""
         raise NotImplementedError

@@ -1,18 +1,14 @@
-"""Faults over HTTP, on loopback: put in place, let go, or brought about at once.
+"""The HTTP interface to faults, on loopback.
 
-| request | what it does |
-|---|---|
-| GET /faults | the faults, and how often each has fired |
-| POST /faults | one more; without `on` it is brought about at once |
-| POST /faults/NAME/release | what it holds goes on |
-| POST /replay | the faults of a counterexample (ITF), put in place |
-| GET /acls, PUT /acls | the table of ACLs, or another one in its place; not of a proxy |
-| GET /transactions | the transactional ids and their states; not of a proxy |
-| GET /openapi.json | these requests, as OpenAPI 3.1: openapi.json, with the schema of a fault |
+| request | effect | |---|---| | GET /faults | returns the faults, and how often each has fired | |
+POST /faults | adds a fault; a fault without `on` happens at once | | POST /faults/NAME/release |
+releases the requests that the fault holds | | POST /replay | adds the faults of a counterexample
+(ITF) | | GET /acls, PUT /acls | returns or replaces the table of ACLs; not for a proxy | | GET
+/transactions | returns the transactional ids and their states; not for a proxy | | GET
+/openapi.json | returns the OpenAPI 3.1 description of these requests |
 
-Bodies and answers are JSON. Only requests to this host by name are taken, from programs and from
-no page of another site, and bodies of the media type application/json alone. Needs the extra
-`explore`.
+Bodies and answers are JSON. A request needs this host's name, a body the media type
+application/json, and no page of another site may send one. Needs the extra `explore`.
 """
 
 from __future__ import annotations
@@ -41,11 +37,11 @@ from .faults.faults import BadFaultError, fault_of, read_object
 from .server import Server
 
 LARGEST: Final = 1 << 20
-"""Bytes of the largest body."""
+"""The largest size of a body in bytes."""
 
 
 class Schedule(Protocol):
-    """The faults of a run, and in a line the calls that its clients make."""
+    """The faults of a run, and its clients' calls as a line of text."""
 
     @property
     def faults(self) -> Iterable[Mapping[str, Any]]: ...
@@ -65,7 +61,7 @@ def description() -> dict[str, Any]:
 
 
 class Control:
-    """The HTTP server of a running `server` or proxy, at `port` on loopback: a context manager.
+    """A context manager that runs the HTTP server for a `server` or proxy, at `port` on loopback.
     `schedule` reads a counterexample (ITF), or raises ValueError. Raises CantListenError."""
 
     def __init__(
@@ -98,7 +94,7 @@ class Control:
 
     @property
     def address(self) -> str:
-        """Where it is: a URL."""
+        """The server's URL."""
         return f"http://{HOST}:{self._socket.getsockname()[1]}"
 
     def __enter__(self) -> Control:
@@ -155,7 +151,7 @@ class Control:
         return JSONResponse(None if acls is None else acls_line(acls))
 
     async def put_acls(self, request: Request) -> Response:
-        """PUT /acls: null takes the authorizer away."""
+        """PUT /acls; null removes the authorizer."""
         cluster, given = self._cluster("ACLs"), await _json(request)
         cluster.acls = None if given is None else acls_of(given)
         return await self.acls(request)
@@ -193,12 +189,12 @@ class Control:
 
 
 async def _json(request: Request) -> Any:
-    """The data in a body of JSON. Raises HTTPException and BadFaultError."""
+    """The data in a JSON body. Raises HTTPException and BadFaultError."""
     return read_object(await _body(request))
 
 
 async def _body(request: Request) -> bytes:
-    """A body of JSON. Raises HTTPException."""
+    """The bytes of a JSON body. Raises HTTPException."""
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise HTTPException(415, "send application/json")
     body = bytearray()

@@ -18,12 +18,12 @@ RECORDED: Final = frozenset({
     "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "Produce",
     "TxnOffsetCommit", "OffsetCommit", "OffsetFetch",
 })  # fmt: skip
-"""The requests that a history has."""
+"""The requests that a history records."""
 _Answers = dict[tuple[str, int], Mapping[str, Any]]
 
 
 class History:
-    """A history that is written to `file` line by line, as requests are over."""
+    """Writes a history to `file`, a line for each finished request."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -31,7 +31,7 @@ class History:
     def record(
         self, request: Request, start_ms: float, end_ms: float, answer: Answer | None
     ) -> None:
-        """A request that came at `start_ms`; the `answer`, or none where it was lost."""
+        """Records a request that arrived at `start_ms`, with its `answer`; None: it was lost."""
         if request.name not in RECORDED:
             return
         for line, told in _lines(request, None if answer is None else answer.fields):
@@ -54,7 +54,7 @@ def _lines(request: Request, told: Mapping[str, Any] | None) -> Iterator[tuple[L
                 yield line | {"transaction_timeout_ms": timeout_ms}, _identity(told)
         case "EndTxn":
             result = "COMMIT" if fields["committed"] else "ABORT"
-            if told is not None and request.version < 5:  # which has no epoch
+            if told is not None and request.version < 5:  # this answer has no epoch
                 response = {"error": told["error_code"]}
             else:
                 response = _identity(told)
@@ -150,10 +150,10 @@ def _produced(
 def _committed(
     request: Request, told: Mapping[str, Any] | None
 ) -> Iterator[tuple[Line, Line | None]]:
-    """Offsets that are committed, a line for each partition."""
+    """The lines of a commit of offsets, one for each partition."""
     fields = request.fields
     if request.name == "OffsetCommit" and request.version == 0:
-        return  # it goes to ZooKeeper
+        return  # this version commits to ZooKeeper
     about: Line = {"request": request.name, "group_id": fields["group_id"]}
     if request.name == "TxnOffsetCommit":
         names = "transactional_id", "producer_id", "producer_epoch"
@@ -172,10 +172,10 @@ def _committed(
 def _fetched(
     request: Request, told: Mapping[str, Any] | None
 ) -> Iterator[tuple[Line, Line | None]]:
-    """Offsets that are fetched, a line for each partition; of all that there are, those that were
-    answered."""
+    """The lines of a fetch of offsets, one for each partition. A request for all partitions has
+    those of the answer."""
     if request.version == 0:
-        return  # they are in ZooKeeper
+        return  # this version reads ZooKeeper
     fields = request.fields
     stable = fields.get("require_stable", False)
     groups = fields.get("groups", [fields])
@@ -216,5 +216,5 @@ def _answers(told: Mapping[str, Any] | None) -> _Answers:
 
 
 def _topic(topic: Mapping[str, Any]) -> str:
-    """The name of a topic, or its id, where a request has that alone."""
+    """The name of a topic, or its id if the request has no name."""
     return topic.get("name") or str(topic["topic_id"])

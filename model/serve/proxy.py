@@ -1,7 +1,7 @@
-"""A proxy between clients and real brokers, in which requests and answers meet faults.
+"""A proxy between clients and real brokers that injects faults into requests and answers.
 
-The proxy passes on requests and answers byte for byte, but for the addresses in answers. It listens
-at a port of its own for each broker, and gives clients that port.
+The proxy forwards requests and answers byte for byte, except for the addresses in answers. It
+listens on a separate port for each broker, and gives clients that port.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ REFUSED: Final = {
     "expire_members": "real brokers do so by their clock: give the consumer a short "
     "session.timeout.ms",
 }
-"""The faults of a cluster that can't be had from outside, and what to do instead."""
+"""The faults of a cluster that a proxy can't cause, each with an alternative."""
 NO_COMMAND: Final = "real brokers fail over as they end: name a --restart-command"
 _HIDDEN: Final = frozenset(
     ("SaslHandshake", "SaslAuthenticate", "Vote", "BeginQuorumEpoch", "EndQuorumEpoch",
@@ -51,14 +51,14 @@ _HIDDEN: Final = frozenset(
      "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge",
      "StreamsGroupHeartbeat")
 )  # fmt: skip
-"""APIs that aren't offered: those with addresses of controllers, and groups in which topics go by
-ids."""
+"""APIs that the proxy doesn't offer: those with addresses of controllers, and those of groups with
+topic ids."""
 _NEWEST: Final = {**BY_NAME, "Metadata": 12, "TxnOffsetCommit": 6}
-"""The newest version of an API that is passed on. An answer to Metadata tells which topic an id
-is, and TxnOffsetCommit names topics by ids."""
+"""The newest forwarded version of an API. TxnOffsetCommit 6 names topics by ids, which Metadata 12
+resolves."""
 _WITH_ADDRESSES: Final = frozenset(("Metadata", "FindCoordinator", "DescribeCluster"))
 PATIENCE_S: Final = 30
-"""So long a rival asks for its epoch, while the coordinator is busy."""
+"""The time in s for which a rival repeats InitProducerId while the coordinator is busy."""
 _SOON: Final = frozenset(
     ("CONCURRENT_TRANSACTIONS", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
      "NOT_COORDINATOR")
@@ -67,10 +67,10 @@ _TRANSACTION: Final = 1
 
 
 def passed_on(told: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
-    """The first and last version of each API that is passed on, of an answer to ApiVersions.
+    """The first and last forwarded version of each API, from an answer to ApiVersions.
 
-    The proxy knows these versions. They have topics by name, but for TxnOffsetCommit, and one
-    coordinator at a time.
+    The proxy understands these versions. They name topics (except TxnOffsetCommit 6), and look up
+    one coordinator at a time.
     """
     found: dict[str, tuple[int, int]] = {}
     for one in told["api_keys"]:
@@ -86,13 +86,13 @@ def passed_on(told: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
 
 
 class Proxy(Served):
-    """A proxy to the cluster that `upstream` (HOST:PORT, or several) leads to: a context manager.
+    """A context manager that runs a proxy to the cluster at `upstream` (one or several HOST:PORT).
 
-    Clients reach it by `bootstrap`, in plain text, and it reaches the brokers as `how` says.
-    `restart` kills the brokers and starts them again, for fail_over_coordinator. It listens on
-    `host`, from `port` on. Where brokers tell of these ports as their own, for a listener that is
-    behind the proxy, `upstream` has that listener of each, in the order of their ids. Raises
-    BrokerError and CantListenError.
+    Clients connect to `bootstrap` in plain text; `how` has the security of the connections to the
+    brokers. `restart` kills the brokers and starts them again, for fail_over_coordinator. The proxy
+    listens on `host`, from `port` on. If brokers advertise the proxy's addresses for a listener,
+    `upstream` must have this listener of each broker, in the order of ids. Raises BrokerError and
+    CantListenError.
     """
 
     def __init__(
@@ -102,14 +102,14 @@ class Proxy(Served):
         self._how, self._restart = how or Security(), restart
         self._place = host, port
         self._upstream: dict[int, tuple[str, int]] = {}
-        self._behind: set[int] = set()  # brokers that give clients the proxy's address themselves
+        self._behind: set[int] = set()  # brokers that advertise the proxy's address
         self._links: dict[tuple[int, int], Link] = {}
         self._timeouts: dict[str, int] = {}
         self._topics: dict[UUID, str] = {}
         self.answered: Counter[str] = Counter()
         """The number of answered requests of each API."""
         self.broken: list[str] = []
-        """Why a broker didn't answer, each time that it didn't."""
+        """The reason for each request without an answer."""
         told = self._look(upstream)
         self.brokers = Brokers(
             self._answer, passed_on(told), count=0, host=host, port=port, left=self._left,
@@ -128,7 +128,7 @@ class Proxy(Served):
         self.brokers.handle = self._handle
 
     def _look(self, upstream: str) -> dict[str, Any]:
-        """The versions of the first broker that answers; it knows the others."""
+        """The versions of the first broker that answers. Its metadata has the other brokers."""
         error, places = BrokerError(f"{upstream}: no address"), addresses(upstream)
         for host, port in places:
             try:
@@ -161,7 +161,7 @@ class Proxy(Served):
         raise error
 
     def _is_ours(self, index: int, host: str, port: int) -> bool:
-        """Whether an address is the one that the proxy has for so many a broker."""
+        """Whether an address is the proxy's own for the broker of this index."""
         own, first = self._place
         if not first or port != first + index:
             return False
@@ -171,14 +171,14 @@ class Proxy(Served):
             return False
 
     def _tell_features(self, told: Mapping[str, Any]) -> None:
-        """Clients get a broker's answer about the cluster's features."""
+        """Takes the cluster's features from a broker's answer, for clients."""
         features = {f["name"]: f["max_version_level"] for f in told.get("finalized_features", ())}
         self.brokers.features = features
         self.brokers.features_epoch = told.get("finalized_features_epoch", 0)
 
     async def _features_of(self, node: int) -> None:
-        """Asks a broker for the cluster's features, which may change; they stay where it can't be
-        asked."""
+        """Renews the cluster's features from a broker. They are unchanged if the broker doesn't
+        answer."""
         try:
             link = await Link.open(*self._upstream[node], self._how)
             try:
@@ -197,7 +197,7 @@ class Proxy(Served):
     def name_of_topic(self, topic_id: UUID) -> str | None:
         return self._topics.get(topic_id)
 
-    # Passing on ---------------------------------------------------------------------------------
+    # Forwarding ---------------------------------------------------------------------------------
 
     async def _handle(self, request: Request) -> Answer | Silence:
         if request.version > BY_NAME.get(request.name, request.version):
@@ -205,7 +205,7 @@ class Proxy(Served):
         return await self._faulted.handle(request)
 
     async def _answer(self, request: Request) -> Answer | Silence:
-        """The answer of the broker that the client means, over the connection of this client."""
+        """The answer of the request's broker, over the client's own connection to it."""
         place = (request.connection, request.node)
         try:
             if place not in self._links:
@@ -219,7 +219,7 @@ class Proxy(Served):
         return answer
 
     async def _copy(self, request: Request) -> Answer | Silence:
-        """The answer to a request that comes again, over a connection of its own."""
+        """The answer to a repeated request, over a separate connection."""
         try:
             link = await Link.open(*self._upstream[request.node], self._how)
             try:
@@ -251,7 +251,8 @@ class Proxy(Served):
         return Answer(told, data=data)
 
     async def _with_our_addresses(self, name: str, told: dict[str, Any]) -> bool:
-        """Whether there are addresses of brokers in an answer; they are ours then."""
+        """Replaces brokers' addresses in an answer by the proxy's. Returns whether there are
+        any."""
         places: list[dict[str, Any]]
         if name == "FindCoordinator":
             places = [told] if told["error_code"] == "NONE" else []
@@ -273,7 +274,7 @@ class Proxy(Served):
         for place in [place for place in self._links if place[0] == connection]:
             self._links.pop(place).close()
 
-    # What is done to the cluster ----------------------------------------------------------------
+    # Faults of the cluster ----------------------------------------------------------------------
 
     async def _act(self, fault: Fault, transactional_id: str | None) -> None:
         try:
@@ -291,8 +292,8 @@ class Proxy(Served):
             fault.fired += 1
 
     async def _rivals(self, transactional_id: str, wanted: int | None) -> str | None:
-        """A rival asks for the id by InitProducerId until it has its epoch, or, where one is
-        wanted, that epoch: None, or why it didn't get it."""
+        """Sends a rival's InitProducerId for the id until it gets an epoch, or the wanted epoch.
+        Returns None, or the reason why it didn't."""
         node = next(iter(self._upstream))
         link = await Link.open(*self._upstream[node], self._how)
         try:
@@ -338,7 +339,8 @@ class Proxy(Served):
                 await asyncio.sleep(0.02)
 
     def report(self) -> str:
-        """The requests with and without an answer, and the outcome of the faults, in lines."""
+        """The numbers of requests with and without an answer, and the outcome of the faults, as
+        lines."""
         lines = self._faulted.report(self.answered, self.brokers.refused)
         if self.broken:
             lines.insert(1, f"{len(self.broken)} requests without an answer: {self.broken[0]}")

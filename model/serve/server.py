@@ -1,4 +1,4 @@
-"""The cluster in memory behind its brokers: who answers which request, and the time."""
+"""The server of a cluster in memory: the handlers of requests, and the clock."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from .users import ANONYMOUS, VERSIONS, Users
 MOST_BROKERS: Final = 5
 CHECK: Final = "log.retention.check.interval.ms"
 LOOK_S: Final = 0.1
-"""So often transactions are looked for that have timed out; Kafka's default is 10 s."""
+"""The interval in s of the check for timed-out transactions; Kafka's default is 10 s."""
 
 
 def offered(protocol: str) -> dict[str, tuple[int, int]]:
-    """The first and last version of each API that brokers of a release offer here: theirs, as far
-    as there is a schema."""
+    """The first and last version of each API that the server offers for a release: Kafka's versions
+    that have a schema."""
     found: dict[str, tuple[int, int]] = {}
     for name, newest in newest_of(protocol).items():
         first, last = KNOWN[name]
@@ -60,18 +60,18 @@ EARLY: Final = ("ConsumerGroupHeartbeat", "ConsumerGroupDescribe")
 
 
 class Server(Served):
-    """A cluster of `brokers`, in memory, that clients reach by `bootstrap`: a context manager.
+    """A context manager that runs a cluster in memory. `brokers` is the number of brokers. Clients
+    connect to `bootstrap`.
 
-    `protocol` is the release, `partitions` how many partitions a topic gets that a client asks for
-    by name; brokers, whose ids begin at `first_id`, listen on `host`, from `port` on, and give
-    clients the address `advertised`.
-    `transaction_version` is the finalized level of that feature (by default the release's newest),
-    `settings` are those of the brokers (`BROKER` of `model.serve.settings`), `racks` theirs, in
-    turn; of a partition's replicas, at most `in_sync` are in sync. With `acls` they have an
-    authorizer (`cluster.acls` changes it). With `passwords` by users' names they want SASL (PLAIN,
-    SCRAM), and with `unsecured_tokens` OAUTHBEARER. Raises CantListenError, ModelError for a wrong
-    ACL, and ValueError for an impossible topic, setting or level, or where brokers of the release
-    know no such users.
+    `protocol` is the release, `partitions` the number of partitions of an automatically created
+    topic. Broker ids begin at `first_id`. The brokers listen on `host`, from `port` on, and
+    advertise the host `advertised`. `transaction_version` is the finalized level of that feature
+    (default: the release's newest). `settings` are the brokers' settings (`BROKER` of
+    `model.serve.settings`), `racks` their racks, in turn. At most `in_sync` replicas of a partition
+    are in sync. With `acls` the cluster has an authorizer (`cluster.acls` changes it). With
+    `passwords`, by user name, clients need SASL (PLAIN, SCRAM); with `unsecured_tokens`,
+    OAUTHBEARER. Raises CantListenError, ModelError for a wrong ACL, and ValueError for an
+    impossible topic, setting or level, or for users that brokers of the release don't support.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Server(Served):
         return ",".join(f"{host}:{port}" for host, port in self._addresses().values())
 
     def _addresses(self) -> Mapping[int, tuple[str, int]]:
-        """The brokers' addresses, as clients get them."""
+        """The brokers' advertised addresses."""
         told, name = self.brokers.addresses, self._advertised
         return told if name is None else {node: (name, port) for node, (_, port) in told.items()}
 
@@ -176,7 +176,7 @@ class Server(Served):
         self._faulted.later(self._watches())
 
     async def _watches(self) -> None:
-        """Aborts timed-out transactions and deletes old records, from time to time."""
+        """Aborts timed-out transactions and deletes old records at intervals."""
         cleaned_ms = self.cluster.now_ms
         while True:
             await asyncio.sleep(LOOK_S)
@@ -191,7 +191,7 @@ class Server(Served):
             self.logs.wake()
 
     def _tick(self) -> None:
-        """The time of the cluster is that of the clock on the wall."""
+        """Sets the cluster's clock to the wall-clock time."""
         passed = _wall_ms() - self.cluster.now_ms
         if passed > 0:
             self.cluster.pass_time(passed)
@@ -240,7 +240,7 @@ class Server(Served):
 
 
 def _users(protocol: str, passwords: Mapping[str, str] | None, takes_tokens: bool) -> Users | None:
-    """Those who may ask; None where nobody is asked who he is."""
+    """The users of the cluster; None without authentication."""
     if passwords is None and not takes_tokens:
         return None
     for is_wanted, what, since in (
@@ -253,7 +253,7 @@ def _users(protocol: str, passwords: Mapping[str, str] | None, takes_tokens: boo
 
 
 _MOVE: Final = frozenset(("InitProducerId", "EndTxn"))
-"""What writes markers."""
+"""The requests after which markers may be written."""
 
 
 def _wall_ms() -> int:

@@ -12,14 +12,14 @@ from ...language.declaration.arguments import one_of
 from ...spec.releases.features import RELEASED
 
 OF_TOPIC, OF_BROKER, DEFAULT = 1, 4, 5
-"""Where a value is from (ConfigSource): the topic, the broker's file, or nowhere."""
+"""The sources of a value (ConfigSource): the topic, the broker's file, or the default."""
 _FOR_EVER: Final = str(2**63 - 1)
 _TYPES: Final = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7}
 
 
 class Setting(NamedTuple):
-    """A setting. `since` is the first release that knows it, `until` the first that doesn't any
-    more; `least` is the smallest number, `values` are the strings that it takes (all if none)."""
+    """A setting. `since` is the first release with it, `until` the first one without it again.
+    `least` is the smallest number; `values` are the allowed strings (empty: all)."""
 
     kind: str
     default: str
@@ -30,11 +30,11 @@ class Setting(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The number of its type on the wire (DescribeConfigsResponse.ConfigType)."""
+        """The type's number on the wire (DescribeConfigsResponse.ConfigType)."""
         return _TYPES[self.kind]
 
     def takes(self, value: str) -> bool:
-        """Whether this can be its value (ConfigDef.parseType and the validators)."""
+        """Whether the setting accepts this value (ConfigDef.parseType and the validators)."""
         match self.kind:
             case "boolean":
                 return value.strip().lower() in ("true", "false")
@@ -55,7 +55,7 @@ class Setting(NamedTuple):
                 return not self.values or value in self.values
 
     def wrong(self, value: str) -> str | None:
-        """Why this can't be its value, in Kafka's words; None if it can."""
+        """Kafka's message for a wrong value; None for a valid one."""
         if self.takes(value):
             return None
         if self.kind in ("int", "long", "double"):
@@ -134,7 +134,7 @@ BROKER: Final[Mapping[str, Setting]] = {
     "queued.max.request.bytes": Setting("long", str(256 << 20), least=1 << 20),
     "socket.request.max.bytes": Setting("int", "104857600", least=1),
 }
-"""The settings of brokers that a served cluster heeds."""
+"""The broker settings that a served cluster uses."""
 BROKERS_NAME: Final = {
     "retention.bytes": "log.retention.bytes",
     "retention.ms": "log.retention.ms",
@@ -143,7 +143,7 @@ BROKERS_NAME: Final = {
     "message.timestamp.type": "log.message.timestamp.type",
     "min.insync.replicas": "min.insync.replicas",
 }
-"""The settings of a broker that are the defaults of topics, by the names that topics have."""
+"""The broker settings that are defaults of topic settings, by the topic's name of the setting."""
 ABOUT: Final[Mapping[str, str]] = {
     "auto.create.topics.enable": "Whether a topic is made because a client names it.",
     "connections.max.idle.ms": "A connection is closed that was idle for so long.",
@@ -181,9 +181,8 @@ def topic_settings(release: str) -> dict[str, Setting]:
 
 
 class Settings:
-    """The settings of brokers of a release, and of their topics. `given` are those of the brokers
-    that aren't the default. Raises ValueError for a setting that isn't heeded, or can't have its
-    value."""
+    """The settings of a release's brokers and topics. `given` are broker settings that aren't the
+    default. Raises ValueError for a setting that the server doesn't use, or a wrong value."""
 
     def __init__(self, release: str, given: Mapping[str, str] | None = None) -> None:
         self.of_topics = topic_settings(release)
@@ -196,31 +195,31 @@ class Settings:
         self._topics: dict[str, dict[str, str]] = {}
 
     def broker(self, name: str) -> str:
-        """The value of a setting of the brokers."""
+        """The value of a broker setting."""
         return self.given.get(name, BROKER[name].default)
 
     def number(self, name: str) -> int:
-        """The value of a setting of the brokers that is a number."""
+        """The value of a numeric broker setting."""
         return int(self.broker(name))
 
     def default(self, name: str) -> str:
-        """The value of a topic's setting where the topic has none of its own."""
+        """The default of a topic setting."""
         above = BROKERS_NAME.get(name)
         return self.of_topics[name].default if above is None else self.broker(above)
 
     def topic(self, topic: str, name: str) -> str:
-        """The value of a topic's setting."""
+        """The effective value of a topic setting."""
         return self._topics.get(topic, {}).get(name) or self.default(name)
 
     def source(self, topic: str, name: str) -> int:
-        """Where the value of a topic's setting is from."""
+        """The source of a topic setting's value."""
         if name in self._topics.get(topic, {}):
             return OF_TOPIC
         return OF_BROKER if BROKERS_NAME.get(name) in self.given else DEFAULT
 
     def time_limits(self, topic: str) -> tuple[int, int] | None:
-        """How long (ms) before and after the broker's clock a record's timestamp may be; None if
-        it doesn't matter, because the broker sets it (LogConfig.messageTimestampBeforeMaxMs)."""
+        """The limits in ms of a record's timestamp before and after the broker's clock; None if the
+        broker sets timestamps (LogConfig.messageTimestampBeforeMaxMs)."""
         if self.topic(topic, "message.timestamp.type") == "LogAppendTime":
             return None
         both = "message.timestamp.difference.max.ms"
@@ -235,19 +234,19 @@ class Settings:
         return side("message.timestamp.before.max.ms"), side("message.timestamp.after.max.ms")
 
     def own(self, topic: str) -> dict[str, str]:
-        """The settings that a topic has of its own."""
+        """The settings that are set for a topic itself."""
         return dict(self._topics.get(topic, {}))
 
     def set(self, topic: str, values: Mapping[str, str]) -> None:
-        """A topic has these settings of its own, and no others."""
+        """Replaces the settings that are set for a topic."""
         self._topics[topic] = dict(values)
 
     def forget(self, topic: str) -> None:
-        """A topic is gone."""
+        """Removes a deleted topic's settings."""
         self._topics.pop(topic, None)
 
     def wrong(self, values: Mapping[str, str | None]) -> str | None:
-        """Why a topic can't have these settings; None if it can (LogConfig.validate)."""
+        """Kafka's message if a topic can't have these settings, or None (LogConfig.validate)."""
         for name, value in values.items():
             if name not in self.of_topics:
                 return f"Unknown topic config name: {name}"

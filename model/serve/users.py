@@ -1,4 +1,4 @@
-"""The user of a connection to a served cluster: SASL on the broker's side.
+"""SASL on the broker's side: authenticates the user of each connection to a served cluster.
 
 Source: SaslServerAuthenticator; KIP-152 for SaslAuthenticate, from 1.0 on, KIP-255 for tokens.
 """
@@ -15,13 +15,13 @@ from ..wire.sasl_server import BY_PASSWORD, Exchange, exchange
 ANONYMOUS: Final = "User:ANONYMOUS"
 """The principal of a connection without authentication (KafkaPrincipal.ANONYMOUS)."""
 VERSIONS: Final = {"SaslHandshake": (1, 1), "SaslAuthenticate": (0, 0)}
-"""The versions of its requests that are taken here: clients of all releases from 1.0 on know them.
+"""The accepted versions of SASL requests. Clients of all releases from 1.0 on know them.
 """
 
 
 class Users:
-    """Users by their `passwords`; with `takes_tokens` also whoever has an unsecured token, by its
-    subject. A connection may ask nothing until it has shown whose it is."""
+    """The users by their `passwords`. With `takes_tokens`, unsecured tokens are also accepted; the
+    user is the token's subject. A connection must authenticate before other requests."""
 
     def __init__(self, passwords: Mapping[str, str] | None, *, takes_tokens: bool = False) -> None:
         self._passwords = dict(passwords or {})
@@ -36,11 +36,11 @@ class Users:
         }
 
     def principal(self, connection: int) -> str | None:
-        """Whose a connection is; None: nobody has shown it."""
+        """The principal of a connection; None: not authenticated."""
         return self._principals.get(connection)
 
     def left(self, connection: int) -> None:
-        """A connection has ended."""
+        """Forgets a connection that has ended."""
         self._principals.pop(connection, None)
         self._exchanges.pop(connection, None)
         self._refused.discard(connection)
@@ -58,8 +58,8 @@ class Users:
         return Answer({"error_code": error, "mechanisms": list(self.mechanisms)})
 
     def authenticate(self, request: Request) -> Answer | Silence:
-        """SaslAuthenticate: the mechanism's messages, one by one, after its handshake. If the user
-        was refused, the next request closes the connection."""
+        """SaslAuthenticate: one message of the mechanism, after the handshake. If the user is
+        refused, the next request closes the connection."""
         connection = request.connection
         if self._is_over(connection) or connection not in self._exchanges:
             return LOST

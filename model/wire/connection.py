@@ -31,7 +31,7 @@ from .later_schemas import SCHEMAS as LATER
 from .shapes import plain, shaped
 
 KEYS: Final = {name.title().replace("_", ""): key for key, name in api_key_map.items()}
-"""The numbers of APIs by their names."""
+"""The numbers of APIs by name."""
 NAMES: Final = {key: name for name, key in KEYS.items()}
 KNOWN: Final[Mapping[str, tuple[int, int]]] = {
     name: (min(versions), max(versions))
@@ -40,21 +40,22 @@ KNOWN: Final[Mapping[str, tuple[int, int]]] = {
         for name, key in KEYS.items()
     )
 }
-"""The first and the last version of each API that there are schemas of."""
+"""The first and the last version of each API that has a schema."""
 PORT: Final = 9092
 TIMEOUT_S: Final = 30
 LARGEST: Final = 100 * 1024 * 1024
-"""The most bytes of a response, as of a request to Kafka (socket.request.max.bytes)."""
-_TLS_ALERT: Final = 0x150303  # answer of a listener with TLS to plain text
+"""The largest size of a response in bytes, equal to Kafka's limit of a request
+(socket.request.max.bytes)."""
+_TLS_ALERT: Final = 0x150303  # the answer of a TLS listener to plain text
 _CLIENT_ID: Final = "epochfence"
 CORRELATION_ID: Final = 0
-"""That of each request: a connection's answers come in order."""
+"""The correlation id of all requests: a connection's answers come in order."""
 ABOUT_US: Final = {"client_software_name": _CLIENT_ID, "client_software_version": "0"}
 """The client's name in an ApiVersions request."""
 
 
 class BrokerError(Exception):
-    """The connection to a broker fails, or breaks. The message is one line that says why."""
+    """The connection to a broker fails or breaks. The message is one line with the reason."""
 
 
 class UnreachableError(BrokerError):
@@ -62,7 +63,7 @@ class UnreachableError(BrokerError):
 
 
 class NoAnswerError(BrokerError, UnansweredError):
-    """A broker was sent a request, and gives no answer that can be read."""
+    """A broker gives no readable answer to a request."""
 
     how = "gives no answer to"
 
@@ -71,7 +72,7 @@ class NoAnswerError(BrokerError, UnansweredError):
 
 
 class GoneError(NoAnswerError):
-    """A broker has closed the connection in place of an answer."""
+    """A broker has closed the connection instead of an answer."""
 
     how = "is gone, at"
 
@@ -82,8 +83,8 @@ class SilentError(NoAnswerError):
 
 @dataclasses.dataclass(frozen=True)
 class Security:
-    """How to connect to a broker: with TLS if there is a `context`, with SASL if there is a user.
-    None of it is printed."""
+    """The security of a connection to a broker: TLS if there is a `context`, SASL if there is a
+    user. Its repr has no secrets."""
 
     context: ssl.SSLContext | None = dataclasses.field(default=None, repr=False)
     username: str | None = dataclasses.field(default=None, repr=False)
@@ -91,15 +92,15 @@ class Security:
     mechanism: str = "PLAIN"
 
     def exchange(self) -> sasl.Exchange | None:
-        """The client's data about its user, if there is one."""
+        """The client's SASL messages; None without a user."""
         if self.username is None:
             return None
         return sasl.exchange(self.mechanism, self.username, self.password)
 
 
 def security(properties: Mapping[str, str]) -> Security:
-    """The security of a connection, from a client's properties. They have the names of Kafka's Java
-    client, with PEM files, or those of librdkafka. Raises BrokerError for an unknown property."""
+    """The security of a connection, from a client's properties. They are those of Kafka's Java
+    client, with PEM files, or those of librdkafka. Raises BrokerError for an unsupported value."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
         raise BrokerError(f"security.protocol {protocol}: no client knows it")
@@ -164,8 +165,8 @@ def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
 
 
 class Connection:
-    """A connection to the broker at `host`:`port`. Raises BrokerError where there is none: of its
-    kinds UnreachableError, and NoAnswerError where a request of the connection's own has no
+    """A connection to the broker at `host`:`port`. Raises BrokerError if it fails: UnreachableError
+    if the broker can't be reached, NoAnswerError if a request of the authentication gets no
     answer."""
 
     def __init__(
@@ -178,7 +179,7 @@ class Connection:
         try:
             self._socket = socket.create_connection((host, port), timeout=timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except (OSError, OverflowError, UnicodeError) as error:  # also a place that is none
+        except (OSError, OverflowError, UnicodeError) as error:  # also for an invalid address
             why = getattr(error, "strerror", None) or error
             raise UnreachableError(f"{self.place} doesn't answer: {why}") from None
         try:
@@ -205,7 +206,7 @@ class Connection:
                 one = asked.send(self.ask(*one))
 
     def ask(self, name: str, version: int, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The response to a request. Raises BrokerError where none comes."""
+        """The response to a request. Raises BrokerError without one."""
         self.send(name, version, fields)
         return self.receive(name, version)
 
@@ -219,8 +220,8 @@ class Connection:
         return told
 
     def send(self, name: str, version: int, fields: Mapping[str, Any], times: int = 1) -> None:
-        """Sends a request, or so many of the same at once; `receive` has the responses, which come
-        in the order of requests."""
+        """Sends a request `times` times. `receive` returns the responses, in the order of
+        requests."""
         data = request_bytes(name, version, fields)
         self.used_at = time.monotonic()
         try:
@@ -229,7 +230,7 @@ class Connection:
             raise self._gone(name, error) from None
 
     def receive(self, name: str, version: int, times: int = 1) -> dict[str, Any]:
-        """The response to the first request that has none yet, or to the last of so many."""
+        """The response to the first unanswered request, or to the last of `times` requests."""
         data = b""
         try:
             for _ in range(times):
@@ -264,12 +265,12 @@ class Connection:
         self.close()
         if isinstance(error, TimeoutError):
             return SilentError(self.place, name, f"nothing came within {self._timeout_s:g} s")
-        if isinstance(error, ConnectionError):  # whichever end of it shows first
+        if isinstance(error, ConnectionError):  # a reset or a closed connection
             return GoneError(self.place, name, "the connection was closed")
         return GoneError(self.place, name, f"the connection failed: {error.strerror or error}")
 
     def close(self) -> None:
-        """Ends it."""
+        """Closes the connection."""
         self.is_closed = True
         if self._reader is not None:
             self._reader.close()
@@ -280,9 +281,9 @@ Asked = tuple[str, int, Mapping[str, Any]]
 
 
 def authentication(how: Security, place: str) -> Generator[Asked, dict[str, Any], None]:
-    """The requests that authenticate a user, each with its version. The response to each is sent
-    in. Raises BrokerError if the broker refuses the user or the mechanism, or can't prove
-    itself."""
+    """A generator of the requests that authenticate a user, each with its version. Send each
+    response in. Raises BrokerError if the broker refuses the user or the mechanism, or fails to
+    prove its own identity."""
     exchange = how.exchange()
     if exchange is None:
         return
@@ -305,7 +306,7 @@ def authentication(how: Security, place: str) -> Generator[Asked, dict[str, Any]
 
 
 def request_bytes(name: str, version: int, fields: Mapping[str, Any]) -> bytes:
-    """A request of ours, header first."""
+    """The bytes of a request of this client, with header."""
     request, _ = schemas(name, version)
     header: Any = request.__header_schema__
     values = {
@@ -321,13 +322,14 @@ def request_bytes(name: str, version: int, fields: Mapping[str, Any]) -> bytes:
 
 
 def response_of(name: str, version: int, data: bytes) -> dict[str, Any]:
-    """The fields of a response, whose header comes first. Raises BrokerError where it is none."""
+    """The fields of a response, from its bytes with header. Raises BrokerError if it can't be
+    read."""
     if name == "ApiVersions" and version and int.from_bytes(data[4:6]) == 35:
-        return {"error_code": "UNSUPPORTED_VERSION"}  # which comes in version 0
+        return {"error_code": "UNSUPPORTED_VERSION"}  # the answer has version 0
     _, response = schemas(name, version)
     try:
         _, at = entity_reader(response.__header_schema__)(data, 0)
-        # not by kio, which makes room for an array of any length that is claimed
+        # not with kio, which allocates memory for any claimed length of an array
         return plain(decode(response, data, at).entity)
     except (RecordError, SerialError, LookupError, ValueError, OverflowError, OSError) as error:
         raise BrokerError(f"its response to {name} can't be read: {error}") from None
@@ -348,8 +350,8 @@ _OF_SCHEMAS = ("__type__", "__version__", "__flexible__", "__api_key__", "__head
 
 
 def _with_plain_start(response: Any) -> Any:
-    """The schema with a transaction's start as a number: a broker says -1 for none, where kio's
-    has no such time."""
+    """The schema with a transaction's start as a number. Brokers send -1 for none, which kio's type
+    can't have."""
     kind = dict(shapes(response))["transaction_states"].entity
     state = _changed(kind, "transaction_start_time", i64, kafka_type="int64")
     return _changed(response, "transaction_states", tuple[state, ...])

@@ -1,7 +1,7 @@
-"""Schemas of versions that kio doesn't have yet, declared as kio declares messages.
+"""Schemas of versions that kio doesn't have yet, declared as kio's messages are.
 
-A version goes from here as soon as kio has it: a test says so.
-No `from __future__ import annotations` here: kio reads the types.
+A test fails as soon as kio has a version; then remove it here. No `from __future__ import
+annotations` here: kio reads the types.
 """
 
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class _TxnOffsetCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TxnOffsetCommitRequestTopic(_TxnOffsetCommit):
-    """A topic, whose partitions are as before."""
+    """A topic; its partitions have the previous schema."""
 
     __type__: ClassVar[EntityType] = EntityType.nested
     topic_id: UUID | None = field(metadata={"kafka_type": "uuid"})
@@ -51,7 +51,7 @@ class TxnOffsetCommitRequest(_TxnOffsetCommit):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TxnOffsetCommitResponseTopic(_TxnOffsetCommit):
-    """A topic, whose partitions are as before."""
+    """A topic; its partitions have the previous schema."""
 
     __type__: ClassVar[EntityType] = EntityType.nested
     topic_id: UUID | None = field(metadata={"kafka_type": "uuid"})

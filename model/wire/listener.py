@@ -1,9 +1,9 @@
-"""Brokers that speak Kafka's protocol over TCP and leave the answers to a function.
+"""Brokers that speak Kafka's protocol over TCP; a function computes the answers.
 
-The function gets each request as a plain dictionary, whatever its version, and answers with one
-(see `model.wire.shapes`), at once or later. It is called from one thread, so that its handlers need
-no locks; of a connection, a request is taken when the one before it is answered. ApiVersions is
-answered here. Bytes that are no request close their connection, as with Kafka.
+The function gets each request of any version as a plain dictionary, and returns one (see
+`model.wire.shapes`), at once or later. It is called from one thread, so handlers need no locks. A
+connection's next request is taken after the answer to the one before. This module answers
+ApiVersions. Bytes that aren't a request close their connection, as in Kafka.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from .shapes import plain, shaped
 
 T = TypeVar("T")
 LARGEST: Final = 100 * 2**20
-"""Bytes of the largest request (socket.request.max.bytes)."""
+"""The largest size of a request in bytes (socket.request.max.bytes)."""
 LOOK_S: Final = 5.0
-"""So often idle connections are looked for."""
+"""The interval in s of the check for idle connections."""
 SMALL: Final = 2**16
-"""Bytes of a request or an answer that isn't counted against the memory for large ones."""
+"""The size in bytes up to which a request or an answer doesn't count against the memory limit."""
 _MOST_CLIENTS: Final = 1000
 
 
@@ -44,12 +44,11 @@ _MOST_CLIENTS: Final = 1000
 class Limits:
     """Limits of a broker's listener, with Kafka's defaults.
 
-    At most `connections` are open at once, fewer if the process may open few files. One is closed
-    that has been silent for `idle_s`, in the middle of a request as well, and one whose client
-    doesn't take its answer for so long. A request has at most `request_bytes`. Requests that aren't
-    there whole yet, and answers that clients are slow to take, have at most `queued_bytes` together
-    (those of up to SMALL bytes aside). If there are more, the connection is closed that has had
-    its part for longest.
+    At most `connections` are open at once, fewer if the process may open few files. A connection is
+    closed if it is silent for `idle_s`, even in the middle of a request, or if its client doesn't
+    read an answer for that time. A request has at most `request_bytes`. Incomplete requests and
+    unread answers above SMALL bytes have at most `queued_bytes` together. Beyond that, the
+    connection is closed whose data is queued for longest.
     """
 
     connections: int = 10_000
@@ -60,7 +59,7 @@ class Limits:
 
 @dataclass
 class Refusal:
-    """Why connections of a client were closed, at first, and how many were."""
+    """The first reason why a client's connections were closed, and their number."""
 
     reason: str
     times: int = 0
@@ -68,12 +67,12 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Request:
-    """A request: its name, version and fields, and where it came in.
+    """A request: its name, version and fields, and its origin.
 
-    `connection` numbers connections from 0 on, `node` is the broker that was asked, and `data` are
-    its bytes, header first. `principal` is who asks; None is the cluster itself. `let_pass` has the
-    request behind it on its connection answered first, which is sent behind its own answer all the
-    same: whether one came within so many seconds.
+    `connection` is the number of the connection, from 0 on. `node` is the asked broker. `data` are
+    the request's bytes with header. `principal` is the sender; None: the cluster itself. `let_pass`
+    processes the connection's next request first, if one comes within the given seconds, and
+    returns whether one came. Answers keep the order of the requests.
     """
 
     name: str
@@ -89,8 +88,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """A response's fields, sent `after` some seconds; requests behind it on its connection wait.
-    Where it has its bytes already, header first, these are sent as they are."""
+    """A response's fields, sent `after` this number of seconds; later requests of the connection
+    wait. If it has `data` (its bytes with header), these are sent unchanged."""
 
     fields: Mapping[str, Any]
     after: float = 0
@@ -98,7 +97,7 @@ class Answer:
 
 
 class Silence:
-    """No answer: the connection goes on (acks 0), or is closed, as if the answer were lost."""
+    """No answer: the connection stays open (acks=0), or is closed (the answer is lost)."""
 
     def __init__(self, close: bool) -> None:
         self.close = close
@@ -110,18 +109,18 @@ Handler = Callable[[Request], "Answer | Silence | Awaitable[Answer | Silence]"]
 
 
 class NoRequestError(Exception):
-    """Bytes that are not a request which the brokers take. One line says why."""
+    """Bytes aren't a request that the brokers accept. The message is one line with the reason."""
 
 
 class CantListenError(Exception):
-    """A port that can't be listened on. One line says why."""
+    """The program can't listen on a port. The message is one line with the reason."""
 
 
 @dataclass(eq=False)
 class _Connection:
-    """A connection, when it last did something (the loop's time), and whether a request of its own
-    is being answered. `client` is its host, with the client id behind it once it is known; `answer`
-    is the one that is being written."""
+    """A connection. `last` is the time of its last activity (the loop's time); `is_busy`: a request
+    is being answered. `client` is its host, and the client id once it is known. `answer` is the
+    answer that is being written."""
 
     writer: asyncio.StreamWriter
     last: float
@@ -130,7 +129,7 @@ class _Connection:
     answer: bytes = b""
 
     async def write(self) -> None:
-        """Writes the answer, piece by piece: what is written and not yet taken is there twice."""
+        """Writes the answer in pieces: unread bytes are buffered twice."""
         size = len(self.answer)
         self.writer.write(size.to_bytes(4) + self.answer[:SMALL])
         await self.writer.drain()
@@ -140,22 +139,22 @@ class _Connection:
         self.answer = b""
 
     def abort(self) -> None:
-        """Closes the connection at once, and lets go of the answer."""
+        """Closes the connection at once, and drops the answer."""
         self.answer = b""
         self.writer.transport.abort()
 
 
 @dataclass
 class Brokers:
-    """`count` brokers, whose ids begin at `first`: a context manager starts and ends them.
+    """A context manager that runs `count` brokers. Their ids begin at `first`.
 
-    They listen on ports of their own, from `port` on where one is given. `versions` are the first
-    and last of each API that is taken, `features` finalized features and their levels
+    Each broker listens on its own port, from `port` on if given. `versions` are the first and last
+    accepted version of each API. `features` are the levels of finalized features
     (`transaction.version`), which ApiVersions returns from version 3 on, and `supported` the levels
-    that a broker knows; `features_of` renews them and their epoch before each such answer.
-    `left` is called for each connection that has ended. An exception in `handle` closes its
-    connection, and is raised at the end. `log` gets a line for the first connection of each client
-    that is closed because it sent no request. Raises CantListenError.
+    that a broker knows. `features_of` renews them and their epoch before each such answer. `left`
+    is called for each ended connection. An exception in `handle` closes its connection, and is
+    raised at the end. `log` gets a line for the first connection of each client that is closed
+    because of invalid bytes. Raises CantListenError.
     """
 
     handle: Handler
@@ -174,7 +173,7 @@ class Brokers:
     addresses: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
     failures: list[Exception] = field(default_factory=list[Exception])
     refused: dict[str, Refusal] = field(default_factory=dict[str, Refusal])
-    """Why connections were closed, by client; of the first thousand clients."""
+    """The reasons for closed connections, by client, for the first thousand clients."""
     _connections: int = 0
 
     @property
@@ -205,7 +204,8 @@ class Brokers:
             raise self.failures[0]
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Has work done in the thread that requests are answered in, from another one."""
+        """Runs a coroutine in the thread that answers requests, and waits for it. Call it from
+        another thread."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _start(self) -> None:
@@ -219,8 +219,7 @@ class Brokers:
             await self.listen(node)
 
     async def listen(self, node: int) -> None:
-        """One more broker, `node`, at the port behind those of the others. Raises
-        CantListenError."""
+        """Starts another broker `node`, at the port after the others'. Raises CantListenError."""
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
@@ -233,7 +232,7 @@ class Brokers:
             connection = _Connection(writer, asyncio.get_running_loop().time(), client=host)
             self._open.add(connection)
             try:
-                with contextlib.suppress(asyncio.CancelledError):  # at the end
+                with contextlib.suppress(asyncio.CancelledError):  # when the brokers end
                     await self._serve(reader, connection, node)
             finally:
                 self._tasks.discard(task)
@@ -250,7 +249,7 @@ class Brokers:
         self.addresses[node] = server.sockets[0].getsockname()[:2]
 
     def unlisten(self, node: int) -> None:
-        """A broker takes no more connections; for `handle`, which closes those that it has."""
+        """Makes a broker accept no more connections. `handle` closes the existing ones."""
         self._servers[node].close()
 
     def _end(self) -> None:
@@ -268,16 +267,16 @@ class Brokers:
         await asyncio.gather(*others, return_exceptions=True)
 
     async def _end_idle(self) -> None:
-        """Closes idle connections, from time to time."""
+        """Closes idle connections at intervals."""
         while True:
             await asyncio.sleep(LOOK_S)
             before = asyncio.get_running_loop().time() - self.limits.idle_s
             for one in self._open:
                 if one.last < before and not one.is_busy:
-                    one.abort()  # it may have an answer that nobody takes
+                    one.abort()  # its answer may be unread
 
     def _close_longest_idle(self) -> None:
-        """Makes room for a connection. Of connections that are busy, none is closed."""
+        """Makes room for a connection. Busy connections aren't closed."""
         idle = [one for one in self._open if not one.is_busy and not one.writer.is_closing()]
         if idle:
             min(idle, key=lambda one: one.last).writer.close()
@@ -285,7 +284,7 @@ class Brokers:
         self._refuse("the one that was idle for longest", why, logs=False)
 
     def _refuse(self, client: str, reason: str, *, logs: bool = True) -> None:
-        """Counts a connection of a client that is closed."""
+        """Counts a closed connection of a client."""
         if client not in self.refused:
             if len(self.refused) >= _MOST_CLIENTS:
                 return
@@ -296,7 +295,7 @@ class Brokers:
 
     @contextlib.contextmanager
     def _counted(self, connection: _Connection, size: int) -> Generator[None]:
-        """Counts the bytes of a request or answer that goes over the wire."""
+        """Counts the bytes of a request or answer while it is transferred."""
         if size <= SMALL:
             yield
             return
@@ -316,7 +315,7 @@ class Brokers:
         loop = asyncio.get_running_loop()
         connection, self._connections = self._connections, self._connections + 1
         try:
-            # a client may leave at any point
+            # a client may disconnect at any point
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
                 while True:
                     size = await reader.readexactly(4)
@@ -328,12 +327,12 @@ class Brokers:
                         open_one.is_busy, open_one.last = False, loop.time()
                         answered = answers.pop(0)
                         open_one.answer = answered if isinstance(answered, bytes) else b""
-                        del answered  # so that nobody else holds it
+                        del answered  # so that nothing else refers to it
                         if open_one.answer:
                             with self._counted(open_one, len(open_one.answer)):
                                 await open_one.write()
                     open_one.is_busy, open_one.last = False, loop.time()
-                    await asyncio.sleep(0)  # others have their turn if more requests are here
+                    await asyncio.sleep(0)  # lets other connections continue
         except NoRequestError as error:
             self._refuse(open_one.client, str(error))
         except Exception as error:
@@ -345,8 +344,8 @@ class Brokers:
         self, size: bytes, reader: asyncio.StreamReader, connection: int, node: int,
         open_one: _Connection,
     ) -> list[bytes | Silence]:  # fmt: skip
-        """The answers to the request of this size, and to those that it lets pass, in the order in
-        which requests came."""
+        """The answers to the request of this size and to those that it lets pass, in the order of
+        the requests."""
         length = int.from_bytes(size)
         if length > self.limits.request_bytes:
             raise NoRequestError(f"a request of {length} bytes")
@@ -375,7 +374,7 @@ class Brokers:
         if not low <= version <= high:
             if name == "ApiVersions":
                 header, _ = _header(OldHeader, data)
-                # only its own versions, from which the client repeats it (KIP-511)
+                # only ApiVersions' own versions: the client repeats it with one of them (KIP-511)
                 unsupported = {
                     "error_code": "UNSUPPORTED_VERSION",
                     "api_keys": [{"api_key": key, "min_version": low, "max_version": high}],
@@ -430,7 +429,7 @@ class Brokers:
     ) -> bytes:
         _, schema = schemas(NAMES[key], version)
         header: Any = schema.__header_schema__
-        if key == KEYS["ApiVersions"]:  # its header is that of version 0 always
+        if key == KEYS["ApiVersions"]:  # its header always has version 0
             header = OldResponseHeader
         buffer = io.BytesIO()
         entity_writer(header)(buffer, header(correlation_id=correlation_id))
@@ -439,14 +438,14 @@ class Brokers:
 
 
 def _tell_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Errors of tasks that nobody waits for; a connection that comes as all ends is cancelled."""
+    """Handles errors of background tasks. A connection that arrives at the end is cancelled."""
     is_cancelled = isinstance(context.get("exception"), asyncio.CancelledError)
     if not is_cancelled and not without_descriptor(context):
         loop.default_exception_handler(context)
 
 
 def _start_of(data: bytes) -> tuple[int, int]:
-    """The API's key and version. Raises NoRequestError."""
+    """The API's key and version in a request. Raises NoRequestError."""
     if len(data) < 4:
         raise NoRequestError(f"a request of {len(data)} bytes")
     return int.from_bytes(data[:2], signed=True), int.from_bytes(data[2:4], signed=True)
@@ -458,8 +457,8 @@ def _header_reader(schema: type[Any]) -> Any:
 
 
 def _header(schema: Any, data: bytes) -> tuple[Any, int]:
-    """A request's header and where its body starts; there is no array in it, which kio would make
-    room for. Raises NoRequestError."""
+    """A request's header and the offset of its body. It has no arrays, so kio can read it safely.
+    Raises NoRequestError."""
     try:
         return _header_reader(schema)(data, 0)
     except (SerialError, ValueError, LookupError) as error:
@@ -467,8 +466,8 @@ def _header(schema: Any, data: bytes) -> tuple[Any, int]:
 
 
 def _body(schema: Any, data: bytes, at: int, what: str) -> Any:
-    """A request's fields. Bytes behind its end don't matter, to Kafka either: librdkafka sends one
-    behind a Metadata for all topics. Raises NoRequestError."""
+    """A request's fields. Bytes after its end are ignored, as in Kafka: librdkafka sends one after
+    a Metadata for all topics. Raises NoRequestError."""
     try:
         return decode(schema, data, at).entity
     except RecordError as error:

@@ -1,4 +1,4 @@
-"""Connections to real brokers, for requests in bytes that somebody else has made."""
+"""Connections to real brokers, for encoded requests of other clients."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .connection import (
 )
 
 LARGEST: Final = 100 * 2**20
-"""Bytes of the largest response."""
+"""The largest size of a response in bytes."""
 TIMEOUT_S: Final = 30
-"""So long a connection may take to come about."""
+"""The time limit in s of a connection attempt."""
 
 
 class Link:
-    """A connection to a broker; `open` makes one."""
+    """A connection to a broker. Create it with `open`."""
 
     def __init__(
         self, place: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -31,7 +31,7 @@ class Link:
 
     @classmethod
     async def open(cls, host: str, port: int, how: Security) -> Link:
-        """A connection to the broker at `host`:`port`. Raises BrokerError where there is none."""
+        """Opens a connection to the broker at `host`:`port`. Raises BrokerError if it fails."""
         place = f"{host}:{port}"
         try:
             opening = asyncio.open_connection(host, port, ssl=how.context)
@@ -47,7 +47,7 @@ class Link:
         return link
 
     async def authenticate(self, how: Security) -> None:
-        """SASL, where there is a user. Raises BrokerError."""
+        """Authenticates with SASL, if there is a user. Raises BrokerError."""
         asked = authentication(how, self.place)
         try:
             one = next(asked)
@@ -57,11 +57,11 @@ class Link:
             return
 
     async def told(self, name: str, version: int, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The response to a request of ours. Raises BrokerError."""
+        """The response to a request of this program. Raises BrokerError."""
         return response_of(name, version, await self.ask(request_bytes(name, version, fields)))
 
     async def send(self, data: bytes) -> None:
-        """Sends a request, header first. Raises BrokerError."""
+        """Sends a request's bytes with header. Raises BrokerError."""
         try:
             self._writer.write(len(data).to_bytes(4) + data)
             await self._writer.drain()
@@ -69,7 +69,7 @@ class Link:
             raise self._gone(error.strerror) from None
 
     async def ask(self, data: bytes) -> bytes:
-        """The response to a request, both header first. Raises BrokerError."""
+        """The response to a request, both as bytes with header. Raises BrokerError."""
         await self.send(data)
         try:
             size = int.from_bytes(await self._reader.readexactly(4))
@@ -86,5 +86,5 @@ class Link:
         return BrokerError(f"{self.place} is gone: {why or 'the connection failed'}")
 
     def close(self) -> None:
-        """Ends it."""
+        """Closes the connection."""
         self._writer.close()

@@ -18,22 +18,22 @@ from typing import Final
 OAUTHBEARER: Final = "OAUTHBEARER"
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 TOKEN_S: Final = 3600
-"""So long an unsecured token holds."""
-FEWEST, MOST = 4096, 10_000_000  # iterations of a hash: fewer are weak, more take minutes
+"""The lifetime of an unsecured token in s."""
+FEWEST, MOST = 4096, 10_000_000  # allowed iterations of a hash: fewer are weak, more take minutes
 Exchange = Generator[bytes, bytes, None]
-"""A client's messages; the answers are sent in."""
+"""A generator of a client's messages. Send the answers in."""
 
 
 class AuthenticationError(Exception):
-    """The other side doesn't know the password, by its message."""
+    """The other side's message shows that it doesn't know the password."""
 
 
 def exchange(mechanism: str, username: str, password: str, nonce: str | None = None) -> Exchange:
-    """A client's messages. `nonce` is drawn unless it is given; with OAUTHBEARER, `password` is the
-    token, and an unsecured one is made where there is none. Raises AuthenticationError."""
+    """A client's messages. `nonce` is random by default. With OAUTHBEARER, `password` is the token;
+    if it is empty, an unsecured token is made. Raises AuthenticationError."""
     if mechanism == OAUTHBEARER:
         token = password or unsecured_token(username, int(time.time()))
-        if (yield f"n,,\1auth=Bearer {token}\1\1".encode()):  # why it is refused
+        if (yield f"n,,\1auth=Bearer {token}\1\1".encode()):  # the reason of a refusal
             yield b"\1"
         return
     if mechanism == "PLAIN":
@@ -60,13 +60,13 @@ def exchange(mechanism: str, username: str, password: str, nonce: str | None = N
 
 
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """SCRAM's form of a password (RFC 5802, 3: SaltedPassword)."""
+    """The salted password of SCRAM (RFC 5802, 3: SaltedPassword)."""
     return hashlib.pbkdf2_hmac(_hash_of(mechanism), password.encode(), salt, iterations)
 
 
 def scram_proofs(mechanism: str, salted: bytes, signed: str) -> tuple[str, str]:
-    """The proofs that client and broker know the password, in base64: `signed` are the messages
-    (RFC 5802, 3: AuthMessage, ClientProof, ServerSignature)."""
+    """The proofs that client and broker know the password, in base64. `signed` is the text of the
+    messages (RFC 5802, 3: AuthMessage, ClientProof, ServerSignature)."""
     hashed, message = _hash_of(mechanism), signed.encode()
     key = hmac.digest(salted, b"Client Key", hashed)
     signature = hmac.digest(hashlib.new(hashed, key).digest(), message, hashed)
@@ -80,14 +80,14 @@ def _hash_of(mechanism: str) -> str:
 
 
 def unsecured_token(username: str, now: int) -> str:
-    """A token of this user that nobody has signed (RFC 7515, A.5), from `now` on, in seconds."""
+    """An unsigned token of this user (RFC 7515, A.5). `now` is its start in seconds."""
     claims = {"sub": username, "iat": now, "exp": now + TOKEN_S}
     parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims))
     return "".join(urlsafe_b64encode(part).decode().rstrip("=") + "." for part in parts)
 
 
 def attributes(text: str) -> dict[str, str]:
-    """The attributes of a message of SCRAM, by their letters."""
+    """The attributes of a SCRAM message, by letter."""
     found = (part.partition("=") for part in text.split(","))
     return {name: value for name, _, value in found}
 

@@ -1,4 +1,4 @@
-"""SASL as a broker speaks it: its messages to a client, and the client's user name.
+"""SASL on the broker's side: its messages to a client, and the client's user name.
 
 Sources: RFC 4616 and PlainSaslServer; RFC 5802, RFC 7677 and ScramSaslServer; RFC 7628,
 OAuthBearerSaslServer and OAuthBearerUnsecuredJws.
@@ -26,18 +26,18 @@ from .sasl_client import (
 
 PLAIN: Final = "PLAIN"
 BY_PASSWORD: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""The mechanisms by which a user shows that he knows his password."""
+"""The mechanisms that prove a user's knowledge of the password."""
 INVALID_TOKEN: Final = b'{"status":"invalid_token"}'
-"""The answer to a client whose token isn't accepted; its next message is the last one."""
+"""The answer to a client whose token isn't accepted. The client then sends one last message."""
 _SALT: Final = secrets.token_bytes(16)
 Exchange = Generator[bytes, bytes, tuple[str, bytes]]
-"""A broker's messages: `next` begins them, and the client's messages are sent in. It ends with the
-user's name, and the last message to him."""
+"""A generator of a broker's messages. Start it with `next`, and send the client's messages in. It
+returns the user's name and the last message."""
 
 
 def exchange(mechanism: str, passwords: Mapping[str, str]) -> Exchange:
-    """A broker's side of a mechanism; with OAUTHBEARER anybody is who an unsecured token says that
-    he is. Raises AuthenticationError."""
+    """A broker's side of a mechanism. With OAUTHBEARER any unsecured token is accepted. Raises
+    AuthenticationError."""
     if mechanism == OAUTHBEARER:
         return _bearer()
     return _plain(passwords) if mechanism == PLAIN else _scram(mechanism, passwords)
@@ -45,7 +45,7 @@ def exchange(mechanism: str, passwords: Mapping[str, str]) -> Exchange:
 
 def _plain(passwords: Mapping[str, str]) -> Exchange:
     parts = (yield b"").split(b"\0")
-    if len(parts) != 3 or parts[0] not in (b"", parts[1]):  # nobody may act for another user
+    if len(parts) != 3 or parts[0] not in (b"", parts[1]):  # a user can't act for another one
         raise AuthenticationError("it isn't a message of PLAIN")
     name = parts[1].decode(errors="replace")
     password = passwords.get(name)
@@ -98,8 +98,8 @@ def _bearer() -> Exchange:
 
 
 def subject(token: str, now: float) -> str | None:
-    """Whose an unsecured token is that holds at a time, in seconds; None where it is none, or a
-    signed one, which nobody here could look at."""
+    """The subject of an unsecured token that is valid at this time (in seconds); None for another
+    token. Signed tokens can't be verified here."""
     parts = token.split(".")
     header, claims = (_object_of(part) for part in parts[:2]) if len(parts) == 3 else ({}, {})
     name, begun, end = (claims.get(claim) for claim in ("sub", "iat", "exp"))
@@ -117,7 +117,7 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 
 def _object_of(part: str) -> dict[str, Any]:
-    """The JSON object that a part of a token has; an empty one where it has none."""
+    """The JSON object in a part of a token; empty if there is none."""
     try:
         found = read_json(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except ValueError:
@@ -126,6 +126,6 @@ def _object_of(part: str) -> dict[str, Any]:
 
 
 def _without_header(message: str) -> tuple[str, str]:
-    """A first message's GS2 header, and the rest (RFC 5801, 4)."""
+    """The GS2 header and the rest of a first message (RFC 5801, 4)."""
     parts = message.split(",", 2)
     return ",".join(parts[:2]) + ",", parts[2] if len(parts) == 3 else ""

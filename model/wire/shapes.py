@@ -1,8 +1,9 @@
-"""Kafka's messages of any version as plain dictionaries, and back: kio has a class for each.
+"""Converts Kafka's messages of any version to plain dictionaries and back. kio has a class for each
+version.
 
-Fields have kio's names. Errors are their names, times and spans milliseconds (-1 for none), arrays
-lists. A field that a version doesn't have isn't sent. A field that isn't given has its default.
-A handler can therefore answer all versions alike.
+Fields have kio's names. Errors are names, times and durations are ms (-1: none), and arrays are
+lists. A field that a version lacks isn't sent. A missing field has its default. So a handler
+answers all versions alike.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..records.codec.codec import Shape, shapes
 
 
 def plain(value: Any) -> Any:
-    """An entity, or a part of one, as a dictionary, a list or a plain value."""
+    """An entity or a part of it as a dictionary, a list or a plain value."""
     match value:
         case ErrorCode():
             return value.name.upper()
@@ -37,7 +38,7 @@ def plain(value: Any) -> Any:
 
 
 def shaped(kind: type[Any], values: Mapping[str, Any]) -> Any:
-    """The entity of the class `kind` with these values; those that it doesn't have are left out.
+    """The entity of the class `kind` with these values. Unknown fields are left out.
 
     Raises KeyError for an error's name that kio doesn't know.
     """
@@ -66,7 +67,7 @@ def _one(shape: Shape, value: Any) -> Any:
         case "timedelta_i64":
             return i64Timedelta.parse(timedelta(milliseconds=value))
         case "datetime_i64":
-            # not by TZAware.parse, which takes whole seconds alone
+            # not with TZAware.parse, which accepts only whole seconds
             return None if value == -1 else _EPOCH + timedelta(milliseconds=value)
         case _:
             return value

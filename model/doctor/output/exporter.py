@@ -1,4 +1,4 @@
-"""A diagnosis for Prometheus to scrape, on a port of loopback."""
+"""Serves a diagnosis to Prometheus, on a port of loopback."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Exporter:
-    """An HTTP server at `port` of loopback (0: a free one) that answers GET /metrics with `text`,
-    and with 503 before there is any: a context manager. Raises CantListenError."""
+    """A context manager that runs an HTTP server at `port` of loopback (0: a free port). It answers
+    GET /metrics with `text`, or 503 while `text` is empty. Raises CantListenError."""
 
     def __init__(self, port: int = 0) -> None:
         self.text = ""

@@ -1,4 +1,4 @@
-"""A diagnosis in words, as JSON, and as Prometheus text."""
+"""A diagnosis as text, as JSON, and as Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..diagnosis import Case, Diagnosis
 from ..evidence import Evidence, Verdict
 
 _MOST: Final = 50
-"""So many cases of a kind are printed; --json has all."""
+"""The largest number of printed cases of a verdict; --json has all."""
 _WORDS: Final = {Verdict.HEALTHY: "healthy", Verdict.HANGS: "hangs", Verdict.UNKNOWN: "not known"}
 
 
 def lines(found: Diagnosis) -> Iterator[str]:
-    """The report: what hangs, what isn't known, what is open, and the verdict."""
+    """The report in lines: hanging transactions, unknown ones, open ones, and the verdict."""
     evidence = found.evidence
     for note in evidence.notes:
         yield f"note: {note}"

@@ -1,7 +1,7 @@
 """Rows as plain Python functions: expressions become source text, and that is compiled once.
 
-`evaluate` defines an expression's meaning; a test compares the two. A common part of a table's rows
-is computed once, before the first row that needs it: expressions have no effects.
+`evaluate` defines an expression's meaning; a test compares the two. Expressions have no effects, so
+a common part of a table's rows is computed once, before the first row that needs it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _PLAIN = {"const", "constant", "parameter", "this", "variable", "element"}
 
 @dataclass(frozen=True)
 class Sent:
-    """A message that a row sends: its constructor, its fields, the values of the variables
-    `to_each`, and its condition."""
+    """A message that a row sends: its constructor, its fields, the variables of its receivers
+    (`to_each`), and its condition."""
 
     make: Callable[..., Any]
     fields: tuple[Expression, ...]
@@ -46,7 +46,8 @@ class Rule:
 def _lasting(
     updates: tuple[tuple[Expression, Expression], ...],
 ) -> list[tuple[Expression, Expression]]:
-    """The updates without those that others overwrite: a whole is set after its part."""
+    """The updates without those that a later update overwrites, itself or as part of a larger
+    value."""
     kept: list[tuple[Expression, Expression]] = []
     later = set[Expression]()
     for target, value in reversed(updates):
@@ -84,8 +85,8 @@ class Compiler(Source):
         self, parameters: Mapping[str, Type], when: Expression, rules: Sequence[Rule],
         *, checked: bool = False, apply: bool = True,
     ) -> Callable[..., Any]:  # fmt: skip
-        """The function of a table. `apply`: it changes the state, else it only finds the row.
-        With `checked` every stored value is looked at as a whole, and no parameter is."""
+        """The function of a table. `apply`: it changes the state; otherwise it only finds the row.
+        `checked`: it checks every stored value, and no parameters."""
         self.lines, self.known, self.indent = [], {}, 1
         if not checked:
             for parameter, kind in parameters.items():
@@ -155,7 +156,7 @@ class Compiler(Source):
         def count(node: Expression) -> None:
             seen[node] += 1
             if node.op in QUANTIFIERS:
-                self.hidden.add(node.args[0])  # inside, it is another one than a parameter
+                self.hidden.add(node.args[0])  # inside, it isn't a parameter
             if seen[node] == 1:
                 for part in node.args:
                     count(part)
@@ -179,7 +180,7 @@ class Compiler(Source):
         }
 
     def _bound_inside(self, node: Expression) -> bool:
-        """Whether something that a quantifier binds stands free in it."""
+        """Whether a variable of a quantifier is free in the expression."""
         outside = self.layout.names.keys() - self.hidden
         return any(name not in outside for name in free_variables(node))
 
@@ -206,11 +207,12 @@ class Compiler(Source):
         code = self.code(value)
         name = code if code.isidentifier() else self._assigned(code)
         if self.ranges.open_keys and isinstance(type_of(value), Map):
-            self._line(f"{name}.shared = True")  # it may be another field's as well
+            self._line(f"{name}.shared = True")  # the map may also be another field's value
         return name
 
     def _path(self, target: Expression) -> tuple[str, list[str], list[int]]:
-        """The field that a target is part of, the keys and then the record fields to it."""
+        """The field that contains a target, and the keys and record fields that lead to the
+        target."""
         keys: list[str] = []
         gets: list[int] = []
         node = target
@@ -278,7 +280,7 @@ class Compiler(Source):
         if not sends:
             return "()"
         if all(not sent.to_each and _is_true(sent.when) for sent in sends):
-            # before the state changes, which messages tell of
+            # before the state changes: messages have the old values
             messages = "".join(f"{self._message(sent, {})}, " for sent in sends)
             return self._assigned(f"({messages})")
         out = self._assigned("[]")
@@ -289,7 +291,7 @@ class Compiler(Source):
             scope: dict[Expression, str] = {}
             loops = ""
             for place, bound in enumerate(sent.to_each):
-                # what tells this variable's values apart: the whole condition
+                # the whole condition distinguishes this variable's values
                 name, domain = f"k{self.count}", self._open_domain(bound, sent, place, scope)
                 self.count += 1
                 loops += f" for {name} in {domain}"

@@ -1,4 +1,4 @@
-"""The functions that a machine's rows are compiled to: its layout, its ranges, and its constants.
+"""The compiled functions of a machine's rows, with the machine's layout, ranges and constants.
 
 `model.engine.machine` runs them.
 """
@@ -27,14 +27,14 @@ from .compiler import Compiler, Layout, Rule, Sent
 def message_class(message: Message) -> type:
     """The class that holds a message: its fields by name, in declared order."""
     made = tuple_class(message.name, [name for name, _ in message.parameters])
-    made.__doc__ = message.doc or f"{message.name}, as it was sent."
+    made.__doc__ = message.doc or f"A sent {message.name}."
     return made
 
 
 @cache
 def _maker(message: Message) -> Callable[..., Any]:
-    """A function that makes a message of plain values: its class, or one that names its records
-    first."""
+    """A function that makes a message from plain values: the message's class, or a function that
+    first converts records."""
     made = message_class(message)
     kinds = [kind for _, kind in message.parameters]
     if not any(has_record(kind) for kind in kinds):
@@ -45,7 +45,7 @@ def _maker(message: Message) -> Callable[..., Any]:
 def real_constants(tables: Iterable[Table]) -> dict[str, int]:  # noqa: C901 (a case for each type)
     """The real values of the constants that tables use."""
     found: dict[str, int] = {}
-    seen, looked = set[Expression | Type](), set[Expression]()  # most stand in many rows
+    seen, looked = set[Expression | Type](), set[Expression]()  # most expressions are in many rows
 
     def look(expression: Expression) -> None:
         if expression in looked:
@@ -94,7 +94,7 @@ def real_constants(tables: Iterable[Table]) -> dict[str, int]:  # noqa: C901 (a 
 
 
 def _parts(tables: list[Table]) -> Iterator[Expression | Type]:
-    """All types and expressions that stand in tables and in the fields of their machines."""
+    """All types and expressions in tables and in the fields of their machines."""
     for machine in {machine for table in tables for machine in (table.machine, *table.others)}:
         for info in machine.fields.values():
             yield info.type
@@ -138,7 +138,7 @@ class Program:
         }
         places = {(self.declared.name, name): f"s[{at}]" for at, name in enumerate(self.fields)}
         self.outside: dict[str, tuple[int, Type]] = {}
-        self.counts: dict[str, tuple[int, int, int]] = {}  # of these, numbers and their ends
+        self.counts: dict[str, tuple[int, int, int]] = {}  # numbers among these
         self.numbers = {
             name: ends
             for name, at in self.place.items()
@@ -166,12 +166,12 @@ class Program:
         self.rows: dict[tuple[str, frozenset[str]], tuple[str, ...]] = {}
 
     def _ends(self, at: int, kind: Type) -> tuple[int, int, int] | None:
-        """A place, and the range of its value if that is a number with a range."""
+        """A place with the ends of its range, if the value is a number with a range."""
         low, high = self.ranges.of_int(kind) if isinstance(kind, Int) else (None, None)
         return None if low is None or high is None else (at, low, high)
 
     def places_but(self, but: frozenset[str]) -> tuple[Callable[..., Any], list[int]]:
-        """A function that reads all fields but these and maps, and the places of the maps."""
+        """A function that reads all fields except these and maps, and the places of the maps."""
         places = [at for at, name in enumerate(self.fields) if name not in but]
         plain = [at for at in places if at not in self.maps]
         read = itemgetter(*plain) if plain else _nothing
@@ -193,11 +193,11 @@ class Program:
         return self.compiler({}).expression(given, {})([], [], None)
 
     def first_outside(self) -> list[Any]:
-        """The fields outside of the machine, as they start."""
+        """The initial values of the fields outside of the machine."""
         return [self.ranges.initial(kind) for _, kind in self.outside.values()]
 
     def compiler(self, names: Mapping[Expression, str]) -> Compiler:
-        """A compiler with these names for parameters."""
+        """A compiler. `names` are the Python names of parameters."""
         return Compiler(
             Layout(self.places, names), self.ranges,
             out_of_range=lambda field, value: OutOfRangeError(f"{field} can't be {value!r}", field),
@@ -205,7 +205,7 @@ class Program:
         )  # fmt: skip
 
     def refused(self, field: str, kind: Type, value: Any) -> ModelError:
-        """The error for a value that doesn't belong to a field."""
+        """The error for a value that a field can't have."""
         inner = kind.of if isinstance(kind, Optional) else kind
         whole = isinstance(inner, (Int, Key)) and type(value) is int
         named = isinstance(inner, Enum) and isinstance(value, str)
@@ -227,7 +227,8 @@ class Program:
         return found
 
     def settled(self, expression: Expression, features: frozenset[str]) -> Expression:
-        """The expression with features and numbers compared as truths, and decided parts folded."""
+        """The expression, with features and comparisons of numbers replaced by their values, and
+        folded."""
 
         def settle(node: Expression) -> Expression | None:
             if node.op == "feature":
@@ -240,7 +241,7 @@ class Program:
         return folded(rewrite(expression, settle))
 
     def _constant(self, part: Expression) -> int | None:
-        """The value of an expression without fields, if it is a number; otherwise none."""
+        """The value of an expression without fields, if it is a number; otherwise None."""
         if part.op == "constant":
             return self.constants.get(part.data.name)
         return part.data if part.op == "const" and type(part.data) is int else None
@@ -267,7 +268,7 @@ class Program:
         return made
 
     def present(self, table: Table, features: frozenset[str]) -> list[Row]:
-        """The rows that there are with these features."""
+        """The rows that exist with these features."""
         known = self.rows_present.get((table.on.name, features))
         if known is None:
             known = [row for row in table.rows if self.protocols.holds(row.during, features)]
@@ -305,10 +306,10 @@ def program_of(
     tables: tuple[Table, ...], protocols: Protocols, constants: tuple[tuple[str, int], ...],
     reductions: tuple[Reduction, ...] = (),
 ) -> Program:  # fmt: skip
-    """The one program of these tables."""
+    """The cached program of these tables."""
     return Program(tables, protocols, dict(constants), reductions)
 
 
 def _nothing(_: list[Any]) -> tuple[()]:
-    """A function that reads the fields of a machine that has only maps."""
+    """The reader for a machine that has only maps."""
     return ()

@@ -36,8 +36,8 @@ _INFIX = {
 
 @dataclass(frozen=True)
 class Layout:
-    """Where things are: each field's place in the state, or outside of the machine, and the name of
-    each parameter."""
+    """The place of each field, in the state or outside of the machine, and the name of each
+    parameter."""
 
     places: Mapping[tuple[str, str], str]
     names: Mapping[Expression, str]
@@ -46,7 +46,7 @@ class Layout:
 class Source:
     """The lines of a function that is being written, and their names.
 
-    Expressions in `shared` are put into a local variable where they come first.
+    Expressions in `shared` are assigned to a local variable at their first use.
     """
 
     def __init__(self, layout: Layout, ranges: Ranges) -> None:
@@ -126,7 +126,7 @@ class Source:
             return "()"
         lists: list[str] = []
         for part in maps:
-            if part.op == "field":  # another machine's field, read at the variable
+            if part.op == "field":  # another machine's field, for the instance of the variable
                 lists.append(self._place(part.data))
             else:
                 lists.append(self.code(part, scope))

@@ -1,7 +1,8 @@
-"""A system's steps by compiled rows: the meaning of `Interpreter`, some hundred times as fast.
+"""A system's steps by compiled rows. It has the meaning of `Interpreter`, and is about a hundred
+times as fast.
 
-It runs the same functions as a `Machine` at real ranges does, on a bounded system's states: that is
-how the explorer's runs are replayed on the executable machines, and how the two are compared.
+It runs the functions of `Machine` on a bounded system's states. The explorer's runs are replayed
+with it, and so compared with the executable machines.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ Bound = Mapping[Expression, Value]
 
 
 class Stepper:
-    """An instance's steps. A state is a tuple with a value per variable. An action is compiled when
-    it is first asked for."""
+    """An instance's steps. A state is a tuple with a value per variable. An action is compiled at
+    its first use."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -63,7 +64,7 @@ class Stepper:
         return function, bag
 
     def bindings(self, index: int, state: FullState) -> Iterator[Bindings]:
-        """The values that the action of that index may bind in a state."""
+        """The bindings of an action in a state. `index` is the index of the action."""
         bag = self._action(index)[1]
 
         def contents(_: Expression, bound: Bindings) -> Any:
@@ -73,8 +74,8 @@ class Stepper:
         return bindings(self.instance.actions[index], self.instance.constants, contents)
 
     def take(self, index: int, state: FullState, bound: Bound) -> Step | None:
-        """The step of an action with these bindings, None where there is none. A step that leaves
-        a type's range has a fault and no state."""
+        """The step of an action with these bindings, or None. A step that leaves a type's range has
+        `out_of_range` and no state."""
         action = self.instance.actions[index]
         before = sum(len(other.rows) for other in self.instance.actions[:index])
         fields = list(state)

@@ -1,7 +1,6 @@
 """Anomalies in an application's history: results of producers against reads of consumers.
 
-This needs no protocol: exactly-once is a promise about records. docs/judge.md has an example of
-each anomaly.
+This judges only records, without the protocol. docs/judge.md has an example of each anomaly.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ ANOMALIES = {
 
 
 class Anomaly(NamedTuple):
-    """An anomaly, its subject, and the line that shows it, with others that one has to see."""
+    """An anomaly: its name, its subject, the line that shows it, and other lines about it."""
 
     name: str
     subject: str
@@ -43,7 +42,7 @@ class Anomaly(NamedTuple):
 
 
 class Unjudged(NamedTuple):
-    """A part that can't be judged, and the line that lacks something."""
+    """The reason why a part can't be judged, with its line."""
 
     reason: str
     line: int
@@ -52,8 +51,8 @@ class Unjudged(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """The verdict on an application's history, and its counts. Where there is an anomaly, nothing
-    explains it; where nobody sent or nobody read, nothing was judged."""
+    """The verdict on an application's history, and its counts. It is UNEXPLAINED with any anomaly,
+    and UNJUDGED if nobody sent or nobody read."""
 
     finding: Finding
     anomalies: Sequence[Anomaly]
@@ -75,7 +74,7 @@ class _Sent(NamedTuple):
 
 
 class _Transaction:
-    """A transaction: whose it is, and its outcome; both with the line that says so."""
+    """A transaction: its producer and its outcome, each with its line."""
 
     def __init__(self, place: Place) -> None:
         self.begun = place
@@ -88,13 +87,13 @@ class _Transaction:
 
 
 class _History:
-    """The lines of a history, each put where it belongs. Raises BadLineError for a contradiction of
-    an earlier line: no order of lines says which of the two is so."""
+    """The sorted content of a history's lines. Raises BadLineError for a line that contradicts an
+    earlier one: neither is known to be right."""
 
     def __init__(self) -> None:
         self.sent: dict[str, list[_Sent]] = {}
-        self.sent_to: dict[tuple[str, str], list[_Sent]] = {}  # a partition, a record
-        self._sent_in: dict[tuple[str, str | None], Place] = {}  # a record, a transaction
+        self.sent_to: dict[tuple[str, str], list[_Sent]] = {}  # by partition and record
+        self._sent_in: dict[tuple[str, str | None], Place] = {}  # by record and transaction
         self.partitions: set[str] = set()
         self.sends = 0
         self.transactions: dict[str, _Transaction] = {}
@@ -168,7 +167,8 @@ class _History:
         self.sends += 1
 
     def _within(self, place: Place, name: str, producer: str) -> None:
-        """A line of a transaction. Raises BadLineError if it is another producer's or is over."""
+        """Takes a line of a transaction. Raises BadLineError if the transaction is another
+        producer's, or has ended."""
         one = self.transactions.setdefault(name, _Transaction(place))
         one.producer = one.producer or (producer, place)
         if one.producer[0] != producer:
@@ -179,19 +179,20 @@ class _History:
             raise BadLineError(*place, what, "write its lines first, its end behind them")
 
     def outcome(self, sent: _Sent) -> str | None:
-        """The outcome of its transaction; committed if it is in none, None if it isn't known."""
+        """The outcome of a send's transaction: committed without a transaction, None if it isn't
+        known."""
         if sent.transaction is None:
             return "committed"
         return self.transactions[sent.transaction].outcome
 
     def possible(self, record: str, partition: str) -> list[_Sent]:
-        """The sends of a record to a partition whose transactions may be committed."""
+        """The sends of a record to a partition that aren't in an aborted transaction."""
         sends = self.sent_to.get((partition, record), ())
         return [sent for sent in sends if self.outcome(sent) != "aborted"]
 
     def unjudged(self, there: Mapping[tuple[str, str], Sequence[Place]]) -> Iterator[Unjudged]:
-        """The places where missing lines might show an anomaly. `there` has the reads of each
-        record in each partition."""
+        """The places at which missing lines might show an anomaly. `there` has the reads of each
+        partition and record."""
         for name, one in self.transactions.items():
             if one.outcome is None:
                 reason = f"transaction {name} has no end: write one, if need be with unknown"
@@ -219,9 +220,9 @@ NAME_EACH = "give each {} a name of its own"
 def find_anomalies(lines: Iterable[tuple[str, int, Mapping[str, Any]]]) -> View:
     """The anomalies in an application's history: file, number and content of each line.
 
-    A record's name stands for one send in each transaction, that of a transaction for one
-    transaction. That a record isn't there is said only of partitions that some consumer has read to
-    their end (`caught_up`). Raises BadLineError for a line that contradicts an earlier one.
+    A record's name occurs in one send of each transaction. A transaction's name is unique. A
+    missing record is only reported in a partition that some consumer has read to its end
+    (`caught_up`). Raises BadLineError for a line that contradicts an earlier one.
     """
     history = _History()
     for file, number, line in lines:
@@ -232,7 +233,7 @@ def find_anomalies(lines: Iterable[tuple[str, int, Mapping[str, Any]]]) -> View:
         for _, (record, number, file) in sorted(offsets.items()):
             there[partition, record].append(Place(file, number))
         if partition in history.inputs.partitions and partition not in history.partitions:
-            continue  # inputs come from elsewhere
+            continue  # another application wrote the inputs
         found += _in_log(partition, sorted(offsets.items()), history)
     found += _not_in_log(there, history)
     unjudged = list(history.unjudged(there))
@@ -306,8 +307,8 @@ def _not_in_log(
 def _by_input(
     there: Mapping[tuple[str, str], list[Place]], history: _History
 ) -> Iterator[Anomaly | Unjudged]:
-    """Inputs that were counted twice or skipped. A record that was sent in several transactions and
-    read more than once was counted twice, whichever of them they were."""
+    """Finds inputs that were processed twice or skipped. A record that was sent in several
+    transactions and read more than once counts as processed twice."""
     inputs = history.inputs
     outcomes = {name: one.outcome for name, one in history.transactions.items()}
     reads = Reads(there, history.caught_up, outcomes)

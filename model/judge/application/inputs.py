@@ -1,8 +1,8 @@
-"""Consume-process-produce, judged by input: which transactions took an input, and which inputs the
-committed offset passed.
+"""Judges consume-process-produce by input: the transactions that took each input, and the inputs
+that the committed offset passed.
 
-An input is an offset of a partition. A record that names no inputs stands for an input itself if it
-was sent in several transactions.
+An input is an offset of a partition. A record without inputs that was sent in several transactions
+counts as an input itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 
 class Input(NamedTuple):
-    """An input by its offset, or (-1) by the name of the record that stands for it."""
+    """An input: its offset, or (-1) the name of the record that counts as the input."""
 
     partition: str
     offset: int
@@ -37,12 +37,12 @@ class Input(NamedTuple):
 
     @property
     def subject(self) -> str:
-        """Its name in its partition."""
+        """The input's name in its partition."""
         return self.record or f"offset {self.offset}"
 
 
 class Known(Enum):
-    """How much is known of a statement."""
+    """The truth of a statement, as far as it is known."""
 
     NO = 0
     MAYBE = 1
@@ -50,8 +50,8 @@ class Known(Enum):
 
 
 class Take(NamedTuple):
-    """A line that says that a transaction takes an input. `record` is its output; None: nothing
-    comes of the input."""
+    """A line about a transaction that takes an input. `record` is the output; None: the input has
+    no output."""
 
     transaction: str
     place: Place
@@ -61,7 +61,7 @@ class Take(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """An offset that a transaction commits for a partition: that of the next input."""
+    """An offset that a transaction commits for a partition: the offset of the next input."""
 
     offset: int
     outcome: str
@@ -69,8 +69,8 @@ class Commit(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """An input that is wrong or can't be judged (`reason`), with the lines that show it; the first
-    is the one to begin at."""
+    """An input that is wrong or can't be judged (`reason`), with the lines that show it, the main
+    one first."""
 
     name: str
     input: Input
@@ -79,8 +79,8 @@ class Finding(NamedTuple):
 
 
 class Reads:
-    """The content of partitions as consumers saw it: how often each record is in each, and which
-    partitions were read to their ends. `outcomes` has the end of each transaction."""
+    """The content of partitions as consumers read it: the reads of each record, and the partitions
+    that were read to their ends. `outcomes` has the outcome of each transaction."""
 
     def __init__(
         self,
@@ -94,9 +94,10 @@ class Reads:
         self._read: set[Place] = set()
 
     def compare(self, partition: str, record: str, takes: list[Take]) -> None:
-        """Compares a record's sends to a partition, in transactions, with its reads: a transaction
-        is committed if each of its rivals' records must have been read with its own, and isn't if
-        an acknowledged record of it is nowhere: all that were read are of committed ones."""
+        """Compares a record's sends to a partition, in transactions, with its reads. If there are
+        as many reads as transactions that may be committed, all of these are committed. If an
+        acknowledged record is missing from the reads, because they are those of other committed
+        transactions, its transaction isn't committed."""
         reads = self.found.get((partition, record), [])
         live = [t for t in takes if self.outcomes[t.transaction] != "aborted"]
         if len(takes) == 1 or (live and len(reads) >= len(live)):
@@ -109,7 +110,7 @@ class Reads:
             self.lacks |= kept - committed
 
     def is_committed(self, transaction: str) -> Known:
-        """Whether a transaction is committed, as far as its end or its records say."""
+        """Whether a transaction is committed, as far as its end or its records show."""
         outcome = self.outcomes[transaction]
         if outcome == "committed" or (outcome != "aborted" and transaction in self.shown):
             return Known.YES
@@ -117,7 +118,7 @@ class Reads:
         return Known.NO if is_out else Known.MAYBE
 
     def is_taken(self, take: Take) -> Known:
-        """Whether the input is taken by this line, if its transaction is committed."""
+        """Whether this line takes the input, if its transaction is committed."""
         if take.record is None or take.outcome == "acknowledged" or take.place in self._read:
             return Known.YES
         is_there = bool(self.found.get((take.partition, take.record)))
@@ -127,8 +128,8 @@ class Reads:
 
 @dataclass
 class _Judged:
-    """An input and the transactions that took it: for certain, if they are committed, and those of
-    which nobody knows. `lines` are those that say so."""
+    """An input, and the transactions that took it, each with its line: certainly, if they are
+    committed, and perhaps."""
 
     input: Input
     certain: dict[str, Place]
@@ -137,8 +138,8 @@ class _Judged:
 
 
 class Inputs:
-    """The lines of a history that are about inputs. Raises BadLineError for a contradiction of an
-    earlier line."""
+    """A history's lines about inputs. Raises BadLineError for a line that contradicts an earlier
+    one."""
 
     def __init__(self) -> None:
         self.takes: dict[Input, dict[str, list[Take]]] = {}
@@ -153,18 +154,18 @@ class Inputs:
 
     @property
     def partitions(self) -> set[str]:
-        """The partitions that inputs are taken from."""
+        """The partitions of the inputs."""
         return self.named | self.commits.keys()
 
     def take(self, line: Mapping[str, Any], take: Take) -> None:
-        """A line with the inputs that a transaction takes."""
+        """Takes a line with the inputs of a transaction."""
         for partition, offsets in line["inputs"].items():
             self.named.add(partition)
             for offset in offsets:
                 self._take(Input(partition, offset), take)
 
     def stands_for_itself(self, record: str, takes: Sequence[Take]) -> None:
-        """A record without inputs that was sent in several transactions."""
+        """Counts a record as an input: it has no inputs and was sent in several transactions."""
         for take in takes:
             self._take(Input(takes[0].partition, -1, record), take)
 
@@ -177,7 +178,8 @@ class Inputs:
         known.append(take)
 
     def commit(self, line: Mapping[str, Any], place: Place) -> None:
-        """A line with the offset that a transaction commits. A later one of the same counts."""
+        """Takes a line with an offset that a transaction commits. A later line replaces an earlier
+        one."""
         name, group = line["transaction"], line.get("group", "")
         known, where = self.group_of.setdefault(name, (group, place))
         if known != group:
@@ -187,17 +189,18 @@ class Inputs:
         self.commits.setdefault(line["partition"], {})[name] = found
 
     def start(self, group: str, partition: str, offset: int) -> None:
-        """A member of a group read an input: from there on the group has to take each."""
+        """Notes that a member of a group read an input. The group must take all inputs from there
+        on."""
         key = group, partition
         self.started[key] = min(offset, self.started.get(key, offset))
 
-    # What is found ------------------------------------------------------------------------------
+    # Findings -------------------------------------------------------------------------------------
 
     def findings(
         self, reads: Reads, there: Mapping[str, Mapping[int, tuple[str, int, str]]]
     ) -> Iterator[Finding]:
-        """All that is wrong or can't be judged. `there` has the records of each partition that were
-        read, by offset."""
+        """All inputs that are wrong or can't be judged. `there` has the read records of each
+        partition, by offset."""
         groups = {group for group, _ in self.group_of.values()} or {""}
         self._group = {name: group for name, (group, _) in self.group_of.items()}
         self._only = next(iter(groups)) if len(groups) == 1 else None
@@ -250,7 +253,7 @@ class Inputs:
         return found
 
     def _twice(self, one: _Judged, reads: Reads) -> Iterator[Finding]:
-        """An input that two committed transactions took."""
+        """The finding for an input that two committed transactions took, or may have taken."""
         if len(one.certain) > 1:
             lines = [*one.certain.values()]
             shown = [reads.shown[name] for name in one.certain if name in reads.shown]
@@ -268,8 +271,8 @@ class Inputs:
         self, key: tuple[str, str], named: Mapping[int, _Judged], commits: Mapping[str, Commit],
         reads: Reads, there: Mapping[int, tuple[str, int, str]],
     ) -> Iterator[Finding]:  # fmt: skip
-        """Inputs that the group's committed offset passed, though no committed transaction took
-        them: of those that somebody read or named."""
+        """The findings for inputs that the group's committed offset passed, though no committed
+        transaction took them. Only inputs that were read or named are known."""
         passing, partition = _Passing(commits, reads), key[1]
         starts = [*named, *(commit.offset for commit in passing.certain)]
         lowest = min((*starts, self.started.get(key, starts[0])))
@@ -295,7 +298,7 @@ class Inputs:
     def _without(
         self, partition: str, named: Mapping[int, _Judged], commits: Mapping[str, Commit]
     ) -> Iterator[Finding]:
-        """The reason why nobody knows whether an input of a partition was skipped."""
+        """A finding with the reason why skipped inputs of a partition can't be known."""
         reason = f"nothing names the inputs of {partition}: write inputs of records, and filter"
         places = [commit.place for commit in commits.values()]
         if named:
@@ -306,8 +309,8 @@ class Inputs:
 
 
 class _Passing:
-    """The offsets that transactions commit for a partition: of those that are committed for
-    certain, and of the others that may be."""
+    """The offsets that transactions commit for a partition: those of certainly committed
+    transactions, and those of transactions that may be committed."""
 
     def __init__(self, commits: Mapping[str, Commit], reads: Reads) -> None:
         self.certain: list[Commit] = []
@@ -328,7 +331,8 @@ class _Passing:
         return self.certain[at] if at < len(self.certain) else None
 
     def may_pass(self, offset: int, takers: Iterable[str]) -> bool:
-        """Whether one may have passed an input, other than with a transaction that takes it."""
+        """Whether a transaction that may be committed passed an input, apart from those that take
+        it."""
         mine = sum(name in self.maybe and self.maybe[name].offset > offset for name in takers)
         return len(self._maybe) - bisect_right(self._maybe, offset) > mine
 
@@ -352,7 +356,7 @@ def _why(one: _Judged, unsure: str | None) -> str:
 
 
 def places(lines: Iterable[Place]) -> str:
-    """Lines as text, those of a file together."""
+    """Lines as text, grouped by file."""
     found = sorted(set(lines))
     parts: list[str] = []
     for file, those in groupby(found, key=lambda place: place.file):

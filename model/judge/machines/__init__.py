@@ -1,1 +1,1 @@
-"""The machines that histories are judged by: a coordinator, a leader, a group."""
+"""The machines that judge histories: a coordinator, a leader, a group."""

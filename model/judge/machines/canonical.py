@@ -1,13 +1,13 @@
-"""States of a coordinator up to renaming, so that no step is computed twice.
+"""States of a coordinator up to renaming. No step is computed twice.
 
 A transactional id's coordinator takes the same steps for any producer ids, partitions, times and
-epochs: rows look whether two ids are equal, put partitions into sets, copy times, count epochs up
-and ask which of two is higher. So a state is kept as a `Form`, in which ids and partitions are
-numbered as the history has them and epochs are counted from `MIDDLE`, with a map of the names.
-`judged.Coordinator` computes a request's effect in a form once for all histories.
+epochs: rows compare ids for equality, put partitions into sets, copy times, increment and compare
+epochs. So a state is stored as a `Form` and a map of names. In the form, ids and partitions are
+numbered by the history, and epochs are shifted to `MIDDLE`. `judged.Coordinator` computes a
+request's effect in a form once for all histories.
 
-Two things need the real values. Whether a timeout is over is asked each time. And epochs near the
-ends of their range, which rows look at, are not shifted: `LOWEST` to `HIGHEST` are those that are.
+Two decisions need real values. Timeouts are checked each time. Epochs near the ends of their range
+aren't shifted, because rows compare them with the ends: only `LOWEST` to `HIGHEST` are shifted.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from .leader import LEADER_REQUESTS, Leader
 from .unjudged_answers import COORDINATOR_REQUESTS, GROUP_REQUESTS
 
 T = TypeVar("T")
-LOWEST, HIGHEST = 1, LARGEST_EPOCH - 10  # no request goes on by ten epochs
+LOWEST, HIGHEST = 1, LARGEST_EPOCH - 10  # no request raises an epoch by ten
 MIDDLE = LARGEST_EPOCH // 2
 TIMES = tuple(name for name, info in transaction.fields.items() if info.type == TIMESTAMP)
 NEVER = -1
 LATER = 2**62
-"""Now, in a form; what happened before is at 0, 1, ..., one for each of `TIMES`."""
+"""The present in a form. Earlier times are 0, 1, ..., one for each of `TIMES`."""
 SHORTEST_MS = 1
-"""The timeout of a transaction whose own isn't recorded: it may time out at any time."""
+"""The timeout in ms of a transaction without a recorded one: it may time out at any time."""
 MOST = 100_000
-"""So many outcomes are remembered."""
+"""The largest number of remembered outcomes."""
 
 
 def machine_for(
@@ -66,7 +66,7 @@ def machine_for(
 
 
 def shortest_ms(operations: Iterable[Operation], settings: Settings) -> int:
-    """The shortest time after which anything that these operations begin is over."""
+    """The shortest timeout or expiration of these operations, in ms."""
     timeouts = (
         operation.fields.get("transaction_timeout_ms", SHORTEST_MS)
         for operation in operations
@@ -76,8 +76,8 @@ def shortest_ms(operations: Iterable[Operation], settings: Settings) -> int:
 
 
 class Form:
-    """A state without names. `epochs` are those in it, if they are shifted, and `outcomes` and
-    `steps` are the successors that were computed; None where it depends on the real epochs."""
+    """A state without names. `epochs` are its epochs, if they are shifted. `outcomes` and `steps`
+    are its computed successors; None: they depend on the real epochs."""
 
     __slots__ = (
         "entry", "highest", "is_shifted", "lowest", "outcomes", "producer_epoch", "producer_id",
@@ -93,14 +93,13 @@ class Form:
         self.producer_epoch = NO_EPOCH if entry is None else entry["producer_epoch"]
         self.outcomes: dict[_Asked, list[_Change] | None] = {}
         self.steps: list[_Change] | None = None
-        self.timed: judged.Coordinator | None = None  # it, at the times that were asked of last
+        self.timed: judged.Coordinator | None = None  # the state at the times of the last check
 
 
 class _Change(NamedTuple):
-    """The successor of a form: the next one, how much further its epochs are shifted, which ones
-    its times are of those before, now and never (None: those before), and the answer (None: not
-    yet). `step` is the step that it is, if that depends on the time or on the clients'
-    knowledge."""
+    """A successor of a form: the next form, the additional shift of epochs, the choice of its times
+    from the earlier times, now and never (None: unchanged), and the answer (None: not yet). `step`
+    is the machine's step, if it depends on the time or on the clients' knowledge."""
 
     form: Form
     shift: int
@@ -110,7 +109,7 @@ class _Change(NamedTuple):
 
 
 class _Memory:
-    """All forms that coordinators with these settings have been in."""
+    """All forms so far of coordinators with these settings."""
 
     def __init__(self, settings: Settings) -> None:
         self.exact = judged.Coordinator(settings)
@@ -119,7 +118,7 @@ class _Memory:
         self.known = 0
 
     def form(self, entry: Machine, shift: int | None) -> Form:
-        """The form of an entry, shifted by so much, if it can be."""
+        """The form of an entry with epochs shifted by `shift`; None: not shifted."""
         if shift is not None:
             entry = _moved(entry, -shift)
         key = entry.kept(judged.UNSEEN, judged.without_keys), shift is None
@@ -135,7 +134,7 @@ class _Memory:
         answer: Mapping[str, Any] | None,
         step: Step | None = None,
     ) -> _Change | None:
-        """The shift of epochs from a form to this entry; None if it depends on the real epochs."""
+        """The change from a form to this entry; None if it depends on the real epochs."""
         if entry is None:
             return _Change(self.unknown, 0, itemgetter(*[-1] * len(TIMES)), answer, step)
         shift = entry["producer_epoch"] - MIDDLE
@@ -154,7 +153,8 @@ class _Memory:
         return _Change(self.form(entry, shift), shift or 0, times, answer, step)
 
     def outcomes(self, form: Form, request: _Request, asked: _Asked) -> list[_Change] | None:
-        """The results of a request in a form, if it gets its answer now, or may get it later."""
+        """The results of a request in a form in which it gets its recorded answer now or may get it
+        later. None: they depend on the real epochs."""
         response = request.response | _epoch(asked[2])
         found: list[_Change] = []
         for after, answer in self.answers(form, request, asked):
@@ -171,8 +171,8 @@ class _Memory:
         return found
 
     def _may_come(self, waiting: judged.Coordinator, response: Mapping[str, Any]) -> bool:
-        """Whether who waits may be answered so; true where in doubt. While a record is being
-        appended every other request is refused, so that only the coordinator's own steps count."""
+        """Whether a waiting request may get this response; true in doubt. While a record is
+        pending, other requests are refused, so only the coordinator's own steps count."""
         coming, seen = [waiting], {waiting.key()}
         while coming:
             now = coming.pop()
@@ -190,12 +190,12 @@ class _Memory:
     def answers(
         self, form: Form, request: _Request, asked: _Asked
     ) -> Iterator[tuple[judged.Coordinator, Mapping[str, Any] | None]]:
-        """All that a request may do in a form, and is answered with (None: not yet)."""
+        """All effects of a request in a form, each with its answer (None: not yet)."""
         operation = Operation(request.name, request.fields | _epoch(asked[1]), LATER)
         return self.exact.at(form.entry, LATER).outcomes(operation, request.ids)
 
     def steps(self, form: Form) -> list[_Change] | None:
-        """The steps without a request in a form, in time."""
+        """The coordinator's own steps in a form. None: they depend on the real epochs."""
         here, found = self.exact.at(form.entry, LATER), list[_Change]()
         for step in STEPS:
             taken = here.take(step, LATER)
@@ -231,15 +231,15 @@ def _epochs(entry: Machine) -> list[int]:
 
 
 def _moved(entry: Machine, by: int) -> Machine:
-    """An entry with all epochs further on by so much."""
+    """An entry with `by` added to all epochs."""
     return entry.mapped(EPOCH, lambda epoch: epoch if epoch == NO_EPOCH else epoch + by)
 
 
 class _Names:
-    """How a history's producer ids and partitions are numbered. Id 0 is one that nobody has.
+    """The numbers of a history's producer ids and partitions. No producer has id 0.
 
-    No timeout that begins at `never_over_from` or later is over by the end of the history. So this
-    time stands for all later ones.
+    A timeout that begins at `never_over_from` or later isn't over by the end of the history, so
+    this time replaces all later ones.
     """
 
     def __init__(self, operations: Sequence[Operation], never_over_from: float) -> None:
@@ -255,7 +255,7 @@ class _Names:
         self.partitions: dict[Any, int] = {}
 
     def numbered(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], int | None]:
-        """Fields with numbers for names, and their epoch."""
+        """The fields with numbers for names, without the epoch, and the epoch."""
         fields = dict(given)
         if fields.get("producer_id", -1) >= 0:
             fields["producer_id"] = self.numbers[fields["producer_id"]]
@@ -267,12 +267,11 @@ class _Names:
 
 
 _Asked = tuple[str, int | None, int | None]
-"""The key that a request is found by: its content, its epoch and that of its response, if there are
-any."""
+"""The key of a request: its content, its epoch (or None) and that of its response (or None)."""
 
 
 class _Request:
-    """An operation without names, its epochs apart. `ids` are those that it may be given."""
+    """An operation without names and epochs. `ids` are the producer ids that it may get."""
 
     __slots__ = ("_found", "_shift", "exactly", "fields", "ids", "name", "response", "start")
 
@@ -290,10 +289,10 @@ class _Request:
         self._shift, self._found = 0, self.exactly
 
     def at(self, shift: int) -> _Asked | None:
-        """The key with its epochs moved by so much; None if they can't be."""
+        """The key with its epochs shifted by `shift`; None if they leave the range."""
         if shift == 0:
             return self.exactly
-        if shift != self._shift:  # it is mostly asked of states in one epoch
+        if shift != self._shift:  # most calls have the same shift
             content, asked, told = self.exactly
             self._shift, self._found = shift, None
             if asked is not None and asked != NO_EPOCH:
@@ -309,7 +308,7 @@ class _Request:
 
 
 class Coordinator:
-    """The coordinator of one transactional id: a form, and the names in it."""
+    """The coordinator of one transactional id: a form and its names."""
 
     __slots__ = ("form", "memory", "names", "shift", "times", "told")
 
@@ -319,11 +318,11 @@ class Coordinator:
     ) -> None:  # fmt: skip
         self.names, self.memory = names, memory
         self.form, self.shift, self.times = form, shift, times
-        self.told = told  # the id and epoch that it had at its last answer; clients know no later
+        self.told = told  # the id and epoch at the last answer: clients know no later ones
 
     @property
     def held(self) -> tuple[int, int]:
-        """The number of its producer id, and its epoch."""
+        """The number of the producer id, and the epoch."""
         return self.form.producer_id, self.form.producer_epoch + self.shift
 
     def read(self, operation: Operation) -> _Request:
@@ -362,7 +361,7 @@ class Coordinator:
         return float("inf")
 
     def is_idle(self, operation: Operation) -> bool:
-        """See Judged. InitProducerId makes an entry where there is none, whatever it answers."""
+        """See Judged. InitProducerId creates a missing entry even if it fails."""
         response, request = operation.response, operation.request
         return (
             response is not None
@@ -430,7 +429,7 @@ class Coordinator:
     def events(
         self, since: float, until: float, rest: Rest | None = None
     ) -> Iterator[tuple[Coordinator, Mapping[str, Any] | None]]:
-        """See Judged. All requests to a coordinator are of one id: there is no rest without it."""
+        """See Judged. All requests concern the same id, so `rest` isn't used."""
         form = self.form
         times = range(int(min(max(since, *self.times), until)), int(until) + 1)
         if form.steps is None:
@@ -473,7 +472,7 @@ class Coordinator:
         return after
 
     def _named(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
-        """An answer with names."""
+        """The answer with names for numbers."""
         if answer.get("producer_epoch", NO_EPOCH) == NO_EPOCH:
             return answer
         return {
@@ -483,7 +482,7 @@ class Coordinator:
         }
 
     def _is_time(self, step: Step, now: int) -> bool:
-        """Whether it is late enough for a step."""
+        """Whether a timed step can happen at this time."""
         timed = self.form.timed
         if timed is None:
             timed = self.form.timed = self.memory.exact.at(self.form.entry, now)
@@ -493,7 +492,7 @@ class Coordinator:
         return step.can(timed.coordinator)
 
     def _exactly(self) -> Coordinator:
-        """It in a form that isn't shifted."""
+        """The coordinator in a form that isn't shifted."""
         if not self.form.is_shifted:
             return self
         assert self.form.entry is not None
@@ -501,7 +500,7 @@ class Coordinator:
         return Coordinator(self.names, self.memory, form, 0, self.times, self.told)
 
     def _as_mine(self, found: Iterable[tuple[Coordinator, T]]) -> Iterator[tuple[Coordinator, T]]:
-        """The results of exactly the same state."""
+        """The results, with this object for an unchanged state."""
         mine = self.key()
         for after, answer in found:
             yield (self if after.key() == mine else after), answer

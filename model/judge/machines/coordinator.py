@@ -1,8 +1,7 @@
-"""The coordinator that histories of a transactional id are judged by, with its own steps between
-requests.
+"""The coordinator that judges histories of a transactional id, with its own steps between requests.
 
-The rows state Kafka's behaviour. This module states the choices that a history leaves open: which
-answers come from around the machine, and which of its own steps may have happened at a time.
+The rows have Kafka's behaviour. This module has the choices that a history leaves open: the answers
+from the machine's surroundings, and the machine's own steps.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ T = TypeVar("T")
 
 
 def frozen(value: Sparse) -> Hashable:
-    """A map as one that can be remembered."""
+    """A map as a hashable value."""
     return frozenset([(key, part) for key, part in value.items() if part != value.default])
 
 
 def said(
     tables: Iterable[Table], event: str | None = None, *, with_updates: bool = False
 ) -> frozenset[str]:
-    """The errors that rows answer with (on this event, where they change something)."""
+    """The errors in the answers of rows (of one event; only of rows with updates)."""
     found: set[str] = set()
     for table in tables:
         for row in table.rows if event in (None, table.on.name) else ():
@@ -53,7 +52,7 @@ def said(
 
 
 def versions_of(request: str, features: Collection[str]) -> tuple[int | None, ...]:
-    """The versions of a request's API that make a difference to these features; None: its own."""
+    """The possible versions of a request's API with these features; None: not recorded."""
     newest = api_versions.newest(request, features) if request in api_versions.COUNTS else -1
     return None, *range(newest + 1)
 
@@ -62,7 +61,7 @@ def versions_of(request: str, features: Collection[str]) -> tuple[int | None, ..
 def answers_of(
     tables: tuple[Table, ...], protocol: str, request: str, event: str | None = None
 ) -> frozenset[str]:
-    """The errors that rows of a release answer a request of some version with (by this event)."""
+    """The errors with which a release's rows answer any version of a request (in one event)."""
     machine = Machine(tables, KAFKA, protocol=protocol, reductions=ENTRY_ALONE)
     on = request if event is None else event
     rows = {
@@ -77,12 +76,12 @@ def answers_of(
 
 @cache
 def harmless(tables: tuple[Table, ...]) -> frozenset[str]:
-    """The errors that no row answers with that changes something."""
+    """The errors that only rows without updates answer with."""
     return said(tables) - said(tables, with_updates=True)
 
 
 def shallow(one: T) -> T:
-    """The same with fields of its own; copy.copy takes three times as long."""
+    """A shallow copy; copy.copy takes three times as long."""
     made = object.__new__(type(one))
     made.__dict__.update(one.__dict__)
     return made
@@ -92,11 +91,11 @@ NAME = "judged"
 BY_LEADER = "(added by a leader)"
 LARGEST_EPOCH = 2**15 - 1
 PER_STEP = 16
-"""So many producers or partitions that a machine knows take as long as the rest of a step."""
+"""The number of producers or partitions in a machine's state that cost as much as one step."""
 
 
 class _WithoutMarkers(TransactionCoordinator):
-    """One whose markers are written as a step of its own."""
+    """A coordinator whose markers are written in a separate step."""
 
     def send_markers(self, transactional_id: str, coordinator_epoch: int) -> frozenset[Any]:
         return frozenset()
@@ -105,9 +104,9 @@ class _WithoutMarkers(TransactionCoordinator):
 class Coordinator:
     """The coordinator of one transactional id, in the state of its entry.
 
-    By itself it appends to the log at once or later, or the log refuses; it writes markers, aborts
-    transactions that have timed out, forgets ids, fails over, and (version 2) has partitions added
-    by leaders.
+    Its own steps: an append succeeds now or later, or the log refuses it; markers are written;
+    timed-out transactions are aborted; ids expire; the coordinator fails over; in version 2,
+    leaders add partitions.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -127,7 +126,7 @@ class Coordinator:
         return self.coordinator.entries.get(NAME)
 
     def key(self) -> Hashable:
-        """The key that separates it from all states in which it acts differently."""
+        """A key. States with the same key behave alike."""
         entry = self.entry
         return None if entry is None else entry.kept(UNSEEN, without_keys)
 
@@ -145,7 +144,7 @@ class Coordinator:
         return from_around(request, self.protocol).union(looked_up - _TO_OTHERS, *found)
 
     def at(self, entry: Machine | None, now: float, new_id: int = 0) -> Coordinator:
-        """It with this entry, at a time, with a producer id to give."""
+        """The coordinator with this entry, at this time. `new_id` is its next producer id."""
         made = shallow(self)
         made.coordinator = inner = shallow(self.coordinator)
         inner.now_ms = int(now)
@@ -159,8 +158,8 @@ class Coordinator:
     def outcomes(
         self, operation: Operation, ids: Iterable[int]
     ) -> Iterator[tuple[Coordinator, Mapping[str, Any] | None]]:
-        """The operation's possible effects and answers (None: not yet), with each of these producer
-        ids that it may be given, if it needs one."""
+        """The operation's possible effects and answers (None: not yet). If it needs a producer id,
+        each of `ids` is tried."""
         asks_log = False
         for after, answer in self._ask(operation, ids, "NONE"):
             asks_log |= after.coordinator.appends > self.coordinator.appends
@@ -190,8 +189,8 @@ class Coordinator:
     def take(
         self, step: Step, until: float, new_id: int = 0
     ) -> tuple[Coordinator, Mapping[str, Any] | None] | None:
-        """Its state after a step of its own by this time, and the answer to the operation that
-        waits for one; None where it can't take the step, or nothing comes of it."""
+        """The state after an own step by this time, and the answer to the waiting operation, if
+        any. None if the step isn't possible, or changes nothing."""
         after = self.at(self.entry, until, new_id)
         if after.entry is None or not step.can(after.coordinator):
             return None
@@ -201,7 +200,7 @@ class Coordinator:
 
 
 def _given(answer: Any) -> Mapping[str, Any] | None:
-    """The answer as a history has it: of a method's result, or of the message that was sent."""
+    """The answer in a history's form, from a method's result or a sent message."""
     if answer is None:
         return None
     if isinstance(answer, str):
@@ -256,7 +255,7 @@ def _end(coordinator: TransactionCoordinator, fields: Mapping[str, Any], append:
 def _add_offsets(
     coordinator: TransactionCoordinator, fields: Mapping[str, Any], append: str
 ) -> Any:
-    """AddOffsetsToTxn: it adds the partition of the group's offsets, and comes from a client."""
+    """AddOffsetsToTxn: a client's request that adds the partition of the group's offsets."""
     asked = fields.get("api_version")
     version = None if asked is None else min(asked, api_versions.OF_BROKERS - 1)
     return _add(coordinator, {**fields, "api_version": version}, append)
@@ -271,22 +270,22 @@ _REQUESTS: dict[str, Callable[[TransactionCoordinator, Mapping[str, Any], str], 
 
 
 def without_keys(value: Sparse) -> Hashable:
-    """The rest of a map by requests, whose numbers mean nothing."""
+    """The values of a map whose keys are numbers of requests, without the keys."""
     return tuple(sorted(map(repr, value.values()))) if value else ()
 
 
 _EVENTS = {"AddOffsetsToTxn": "AddPartitionsToTxn"}
-UNSEEN = frozenset({"coordinator_epoch"})  # only markers have it
+UNSEEN = frozenset({"coordinator_epoch"})  # only markers have this field
 _TO_OTHERS = frozenset({"TRANSACTIONAL_ID_NOT_FOUND", "UNSUPPORTED_VERSION"})
-"""Answers before an entry is looked at, to requests that histories don't have."""
+"""Answers to requests that histories don't have."""
 
 
 Sent = Iterable[Any]
 
 
 class Step(NamedTuple):
-    """A coordinator's own step: its condition, its effect, whether it needs enough time to have
-    passed, and whether a client must know the epoch."""
+    """An own step of the coordinator: its condition, its effect, whether it depends on the time,
+    and whether a client must know the epoch."""
 
     can: Callable[[TransactionCoordinator], bool]
     happen: Callable[[TransactionCoordinator], Sent]
@@ -314,7 +313,8 @@ def _acknowledged(coordinator: TransactionCoordinator) -> Sent:
 
 
 def _added_by_leader(coordinator: TransactionCoordinator) -> Sent:
-    """The earliest place where it begins a transaction: that may time out first."""
+    """A leader adds a partition, at the earliest possible time: then the transaction can time out
+    earliest."""
     entry = coordinator.entries[NAME]
     now_ms, coordinator.now_ms = coordinator.now_ms, entry["txn_last_update_timestamp"]
     entry.outside(clock__now=coordinator.now_ms)
@@ -341,7 +341,7 @@ def _expired(coordinator: TransactionCoordinator) -> Sent:
 
 
 def _declared(event: str, **fields: Any) -> Step:
-    """An event of the entry, and the completion that follows where an end is decided by it."""
+    """An event of the entry. If it decides an end, the completion follows."""
 
     def can(coordinator: TransactionCoordinator) -> bool:
         return coordinator.entries[NAME].may(event, **fields) is not None
@@ -394,4 +394,4 @@ STEPS = (
     Step(_is_late, partial(_timed_out, append=PENDING), is_timed=True),
     Step(_is_unused, _expired, is_timed=True),
 )
-"""The steps that a coordinator takes without a request, likely ones first."""
+"""The coordinator's own steps, likely ones first."""

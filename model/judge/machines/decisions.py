@@ -1,9 +1,9 @@
-"""The evidence of a run's transactional ids about its partitions: which ends may have been decided
-by a time, and which partitions may be in a transaction.
+"""The evidence of a run's transactional ids about its partitions: the ends that may have been
+decided by a time, and the partitions that may be in a transaction.
 
-Keys are judged one by one. The evidence comes from requests and their times alone, and holds in
-every order of them: a marker follows a decision, and a leader that verifies a client's first
-batch gets a yes only after an AddPartitionsToTxn.
+Keys are judged one by one. The evidence comes only from requests and their times, and holds in
+every order of them: a marker follows a decision, and the coordinator confirms a batch to its leader
+only after an AddPartitionsToTxn.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .coordinator import harmless
 NEVER: Final = float("inf")
 RESULTS: Final = ("COMMIT", "ABORT")
 OFFSETS: Final = "__consumer_offsets"
-"""The partitions that have groups' offsets. Which one has whose is the brokers' setting."""
+"""The topic of groups' offsets. A group's partition depends on the brokers' settings."""
 Epoch = tuple[int, int]
 """A producer id and its epoch."""
 
 
 class _Added(NamedTuple):
-    """An AddPartitionsToTxn: its partitions, the earliest time at which it took effect, and that
-    from which on its transaction is over for certain."""
+    """An AddPartitionsToTxn: its partitions, the earliest time of its effect, and the time from
+    which its transaction has certainly ended."""
 
     partitions: frozenset[str]
     start: float
@@ -47,7 +47,7 @@ class _Id:
     ends: dict[Epoch, list[Operation]] = field(default_factory=dict[Epoch, list[Operation]])
 
     def take(self, operation: Operation) -> None:
-        """One more of its requests."""
+        """Takes a request of the transactional id."""
         if operation.request == "InitProducerId":
             self.inits.append(operation)
             return
@@ -56,19 +56,20 @@ class _Id:
 
 
 class Decisions:
-    """The possible decisions of the transactional ids of a run, by their lines."""
+    """The possible decisions of a run's transactional ids, from their operations."""
 
     def __init__(self, ids: Mapping[str, Sequence[Operation]], protocol: str) -> None:
-        """`ids` has the operations of each transactional id by its name, `protocol` is the brokers'
+        """`ids` has the operations of each transactional id by name. `protocol` is the brokers'
         release."""
         features = KAFKA.features_at(protocol)
         takes_two = "transaction_version_2" in features and "single_fence_bump" not in features
         self._bumps = range(1, 2 + takes_two) if "timeout_bumps_epoch" in features else range(1)
-        """So many epochs after the client's may the marker of an abort by time have."""
+        """The possible differences between the epoch of a timeout's marker and the client's
+        epoch."""
         self._marks_next = "transaction_version_2" in features
-        """Whether a marker may have the epoch after that of its EndTxn."""
+        """Whether a marker may have the epoch that follows its EndTxn's."""
         unchanged = harmless(tables.DRIVEN)
-        self._ids: dict[int, _Id | None] = {}  # by producer ids; None: of more than one
+        self._ids: dict[int, _Id | None] = {}  # None: of several transactional ids
         for name, operations in ids.items():
             one = _Id(name)
             told = {o.response.get("producer_id", -1) for o in operations if o.response is not None}
@@ -84,7 +85,7 @@ class Decisions:
         self._adding: dict[str, list[Epoch]] | None = None
 
     def at(self, partition: str) -> AtPartition:
-        """Their evidence about a partition."""
+        """The evidence about one partition."""
         return AtPartition(self, partition)
 
     def id_of(self, producer_id: int) -> _Id | None:
@@ -92,7 +93,7 @@ class Decisions:
         return self._ids.get(producer_id)
 
     def decided_from(self, producer_id: int, epoch: int, result: str) -> float:
-        """The earliest time at which an end may have been decided whose marker has this epoch."""
+        """The earliest time of a decision whose marker has this epoch and result."""
         one = self.id_of(producer_id)
         if one is None:
             return 0
@@ -112,8 +113,8 @@ class Decisions:
         return self._from[about]
 
     def _still_before(self, one: _Id, producer_id: int, epoch: int, result: str) -> float:
-        """The latest start of a request that was taken in an earlier epoch: the decision comes
-        later. An EndTxn of the same result may be the one that decides, or its retry."""
+        """The latest start of a request that succeeded in an earlier epoch: the decision comes
+        later. EndTxn requests with the same result don't count: one of them may decide."""
         if (producer_id, result) not in self._before:
             found = sorted(
                 (held[1], o.start)
@@ -129,7 +130,7 @@ class Decisions:
         return latest[bisect_left(epochs, epoch)]
 
     def later_from(self, producer_id: int, epoch: int) -> float:
-        """The earliest time at which a client may have got a later epoch of a producer id."""
+        """The earliest time at which a client may have received a later epoch of a producer id."""
         one = self.id_of(producer_id)
         if one is None:
             return 0
@@ -161,7 +162,7 @@ class Decisions:
         return NEVER if min(ended, default=NEVER) < late else late
 
     def adding(self, partition: str) -> list[Epoch]:
-        """The producer ids and epochs that a request may have added a partition in."""
+        """The producer ids and epochs whose requests may have added a partition."""
         if self._adding is None:
             self._adding = {}
             for one in self._ids.values():
@@ -180,7 +181,7 @@ class Decisions:
 
 @dataclass(frozen=True)
 class AtPartition:
-    """The evidence of its run's transactional ids about a partition."""
+    """The evidence of a run's transactional ids about one partition."""
 
     decisions: Decisions
     partition: str
@@ -193,7 +194,8 @@ class AtPartition:
         return any(find(producer_id, epoch, result) <= until for result in results)
 
     def may_be_added(self, producer_id: int, epoch: int, start: float, end: float | None) -> bool:
-        """Whether a client may have had the partition in its transaction at a time in between."""
+        """Whether the partition may have been in the client's transaction at some time between
+        `start` and `end`."""
         if self.decisions.id_of(producer_id) is None:
             return True
         until = NEVER if end is None else end
@@ -203,17 +205,17 @@ class AtPartition:
         )
 
     def may_be_later(self, producer_id: int, epoch: int, until: float) -> bool:
-        """Whether a client may have had a later epoch of the producer by a time."""
+        """Whether a client may have received a later epoch of the producer by this time."""
         return self.decisions.later_from(producer_id, epoch) <= until
 
     def added(self) -> list[Epoch]:
-        """The producers, in their epochs, that may have had the partition in a transaction by a
-        request of theirs: markers come of that, whether they have written or not."""
+        """The producer ids and epochs that may have added the partition to a transaction. Their
+        markers come even if they wrote nothing."""
         return self.decisions.adding(self.partition)
 
     def idle(self, operations: Iterable[Operation]) -> Counter[int]:
-        """How many transactions there may be, by producer ids, in which a producer had the
-        partition and asked for nothing in it: markers come of those as well."""
+        """The possible number of transactions, by producer id, that had the partition and wrote
+        nothing to it. They have markers, too."""
         starts, number_of = self._starts(), self.transactions()
         written: dict[int, set[int]] = {producer_id: set() for producer_id in starts}
         for operation in operations:
@@ -222,8 +224,8 @@ class AtPartition:
         return Counter({each: len(starts[each]) - len(written[each]) for each in starts})
 
     def transactions(self) -> Callable[[Operation], int]:
-        """A function that counts, for a batch, the earlier requests that may have added the
-        partition for its producer."""
+        """A function that returns for a batch the number of earlier requests that may have added
+        the partition for its producer."""
         starts = self._starts()
 
         def number_of(operation: Operation) -> int:
@@ -235,8 +237,8 @@ class AtPartition:
         return number_of
 
     def _starts(self) -> dict[int, list[float]]:
-        """When requests that may have added the partition took effect at the earliest, in order,
-        by producer ids."""
+        """The earliest times of effect of requests that may have added the partition, sorted, by
+        producer id."""
         found: dict[int, list[float]] = {}
         for held in self.added():
             for one in self.decisions.added_in(held):
@@ -245,7 +247,8 @@ class AtPartition:
         return {producer_id: sorted(those) for producer_id, those in found.items()}
 
     def against_marker(self, operation: Operation) -> str:
-        """The objection of its transactional id to a marker, in a sentence; empty for none."""
+        """The objection of the transactional id's history to a marker, in a sentence; empty for
+        none."""
         fields, until = operation.fields, NEVER if operation.end is None else operation.end
         held = fields["producer_id"], fields["producer_epoch"]
         if self.may_mark(*held, until, (fields["result"],)):
@@ -253,7 +256,8 @@ class AtPartition:
         return f"Nothing of {self._named(held)} decides {fields['result']} in epoch {held[1]}."
 
     def against_batch(self, operation: Operation) -> str:
-        """The objection that its transactional id adds no such partition, in a sentence."""
+        """The objection that the batch's transactional id doesn't add the partition, in a
+        sentence."""
         held = operation.fields["producer_id"], operation.fields["producer_epoch"]
         return f"Nothing of {self._named(held)} adds the partition in epoch {held[1]} for it."
 
@@ -263,8 +267,8 @@ class AtPartition:
 
 
 def _with_ends(one: _Id, held: Epoch) -> list[_Added]:
-    """The requests that may have added partitions, each with when its transaction is over for who
-    asks: once an end is answered, its decision is in the log."""
+    """The requests that may have added partitions, each with the time from which its transaction
+    has ended: after an EndTxn is answered, its decision is in the log."""
     ended = [o for o in one.ends.get(held, ()) if _error(o) == "NONE" and o.end is not None]
     over = _Earliest((o.start, o.end or 0) for o in ended)
     return [
@@ -278,7 +282,7 @@ def _with_ends(one: _Id, held: Epoch) -> list[_Added]:
 
 
 def _partitions(added: Operation) -> Iterator[str]:
-    """The partitions that a request adds. All partitions of groups' offsets also have one
+    """The partitions that a request adds. Partitions of groups' offsets are also returned under one
     common name."""
     for part in map(str, added.fields["partitions"]):
         yield part
@@ -287,7 +291,7 @@ def _partitions(added: Operation) -> Iterator[str]:
 
 
 class _Earliest:
-    """For things with a start and a time, the earliest time of those that start after a moment."""
+    """For pairs of a start and a time: the earliest time among those that start after a moment."""
 
     def __init__(self, found: Iterable[tuple[float, float]]) -> None:
         ordered = sorted(found)
@@ -300,8 +304,8 @@ class _Earliest:
 
 
 def _may_fence(init: Operation, producer_id: int, epoch: int) -> bool:
-    """Whether an InitProducerId may abort a transaction with a marker of this epoch: its answer has
-    a higher epoch."""
+    """Whether an InitProducerId may have aborted a transaction with a marker of this epoch. Its
+    answer must have a higher epoch or another producer id."""
     told = _told(init)
     return told is None or told[0] != producer_id or epoch < told[1]
 
@@ -320,7 +324,7 @@ def _error(operation: Operation) -> str | None:
 
 
 def _told(operation: Operation) -> Epoch | None:
-    """The producer id and epoch that a request was answered with, as far as that is known."""
+    """The producer id and epoch in a request's answer; None if they aren't known."""
     told = operation.response or {}
     if told.get("error") != "NONE" or "producer_id" not in told or "producer_epoch" not in told:
         return None

@@ -1,8 +1,8 @@
-"""The coordinator that histories of a group's offset of one partition are judged by, with its own
-steps between requests.
+"""The coordinator that judges histories of a group's offset of one partition, with its own steps
+between requests.
 
-The rows state Kafka's behaviour. A history leaves open who is in the group, and the other entries
-of its log: offsets of other partitions and groups, which a producer may have committed before.
+The rows have Kafka's behaviour. A history leaves open the group's members, and other records of its
+log: a producer may have committed offsets of other partitions and groups before.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _MEMBERS: Final = {
     "OffsetCommit": "OffsetCommit",
     "TxnOffsetCommit": "TxnOffsetCommit for the group",
 }
-"""The events that look at who commits."""
-_END: Final = 1  # where each batch is appended here: no answer depends on it
+"""The events that check the sender of a commit."""
+_END: Final = 1  # the offset of each appended batch: no answer depends on it
 
 
 @lru_cache(maxsize=1_000)
 def of_members(
     protocol: str, request: str, member: str, instance: str | None, generation: int, knows: bool
 ) -> frozenset[str]:
-    """The answers to who asks so, by all that the group may be like."""
+    """The answers to a commit of this sender, in all possible states of the group."""
     machine = Machine(DRIVEN, KAFKA, protocol=protocol)
     asked: dict[str, Any] = {
         "member": member or None,
@@ -72,11 +72,11 @@ def of_members(
 
 
 class Offset:
-    """A group's offset of one partition, as its coordinator has it.
+    """A group's offset of one partition at its coordinator.
 
-    By itself markers end transactions, a thread completes their offsets, another broker takes over,
-    and old entries expire: producers, and the offset of a group without members. A request may be
-    `staged`: its offset is on the way into the log, and OffsetFetch sees that it is.
+    Its own steps: markers end transactions, a thread completes their offsets, another broker takes
+    over, and producers or the offset of an empty group expire. `staged` is a commit whose record is
+    being appended; OffsetFetch sees that one is.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Offset:
         return 0
 
     def is_idle(self, operation: Operation) -> bool:
-        """See Judged. Who isn't a member is refused, and nothing else is looked at."""
+        """See Judged. A sender that isn't a member is refused before any other check."""
         response = operation.response
         if response is None or response["error"] == "NONE" or operation.request == "OffsetFetch":
             return False
@@ -205,7 +205,7 @@ class Offset:
             stable = bool(fields.get("require_stable", False))
             if self.staged is not None and stable and self._hides_staged():
                 yield self, {"error": "UNSTABLE_OFFSET_COMMIT", "offset": -1}
-            here = self.offset.copy()  # `staged` isn't in it
+            here = self.offset.copy()  # without the `staged` commit
             told = here.handle("OffsetFetch", require_stable=stable, is_writing=False).reply
             offset = -1 if told.committed is None else told.committed.offset
             yield self, {"error": told.error, "offset": offset}
@@ -221,7 +221,7 @@ class Offset:
             yield self, {"error": error}
 
     def _hides_staged(self) -> bool:
-        """Whether an offset on its way makes the answer unstable: where one of a transaction
+        """Whether a staged commit makes OffsetFetch unstable, as a transaction's pending offset
         does."""
         probe = self.offset.copy()
         probe.handle("offset of a transaction appended", producer_id=0, offset=0, appended=0)
@@ -241,8 +241,8 @@ class Offset:
         )
 
     def _in_transaction(self, operation: Operation) -> Iterator[tuple[Offset, Mapping[str, Any]]]:
-        """TxnOffsetCommit: a batch in the log of the group's offsets, which the leader may ask the
-        transaction's coordinator about."""
+        """TxnOffsetCommit: a batch in the log of the group's offsets. The leader may verify it at
+        the transaction's coordinator."""
         yield from self._asked(operation, self._leader())
         until = float("inf") if operation.end is None else operation.end
         if until - self.began >= self.expiration_ms and self.producers:
@@ -291,7 +291,7 @@ class Offset:
         return self if after.key() == self.key() else after
 
     def _fenced(self, held: Mapping[str, int], version: int | None) -> Iterator[str]:
-        """The answers of a leader that knows the producer by a later epoch."""
+        """The answers of a leader that knows a later epoch of the producer."""
         leader = self._leader()
         later = {**held, "producer_epoch": held["producer_epoch"] + 1}
         leader.append(**later, base_sequence=-1, count=1, transactional=True, origin="REPLICATION")
@@ -310,8 +310,8 @@ class Offset:
         ).error  # fmt: skip
 
     def _may_be_fenced(self, operation: Operation) -> bool:
-        """Whether the leader may know the producer by a later epoch, of a request that this key
-        lacks."""
+        """Whether the leader may know a later epoch of the producer, from a request of another
+        key."""
         fields = operation.fields
         held = fields["producer_id"], fields["producer_epoch"]
         if held[1] >= LARGEST_EPOCH:
@@ -320,15 +320,15 @@ class Offset:
         return self.about is None or self.about.may_be_later(*held, until)
 
     def _may_be_added(self, operation: Operation) -> bool:
-        """Whether the coordinator may say that the log of offsets is in the transaction. In version
-        2 it is the request that adds it. Another offset of it may have begun it long before."""
+        """Whether the coordinator may confirm that the partition of offsets is in the transaction.
+        In version 2 the request itself adds it. The transaction may have begun long before."""
         version = _version(operation)
         if self.about is None or (self.adds if version is None else version >= 2):
             return True
         held = operation.fields["producer_id"], operation.fields["producer_epoch"]
         return self.about.may_be_added(*held, float("-inf"), operation.end)
 
-    # Its state ----------------------------------------------------------------------------------
+    # State ----------------------------------------------------------------------------------------
 
     def _copy(self) -> Offset:
         made = shallow(self)
@@ -336,7 +336,7 @@ class Offset:
         return made
 
     def _leader(self) -> PartitionLeader:
-        """The leader of the log of offsets, as far as this key's requests tell."""
+        """The leader of the partition of offsets, as far as this key's requests show it."""
         leader = self.leader.copy()
         leader.machine.put(producers=dict(self.producers), log_end_offset=_END)
         leader.producer_state_manager.ongoing_txns = [
@@ -347,7 +347,7 @@ class Offset:
         return leader
 
     def _keep(self, leader: PartitionLeader) -> None:
-        """The producers of this leader from now on; where their batches are makes no difference."""
+        """Keeps the producers of this leader, without the offsets of their batches."""
         self.producers = {
             producer_id: entry._replace(
                 current_txn_first_offset=None if entry.current_txn_first_offset is None else 0,
@@ -360,7 +360,7 @@ class Offset:
         self._key = None
 
     def _append(self, event: str, **fields: Any) -> None:
-        """An offset behind all others in the log; their places are counted from 0."""
+        """Appends an offset after all others in the log. Places in the log count from 0."""
         places = sorted({place for m in (self.offset, self.log) for place in _places(m)})
         numbers = {place: at for at, place in enumerate(places)}
         for machine in (self.offset, self.log):
@@ -368,7 +368,7 @@ class Offset:
             machine.handle(event, **fields, appended=len(places))
         self._key = None
 
-    # What happens by itself -----------------------------------------------------------------------
+    # Own steps ------------------------------------------------------------------------------------
 
     def events(
         self, since: float, until: float, rest: Rest | None = None
@@ -386,7 +386,7 @@ class Offset:
             entry = self.producers.get(producer_id)
             lowest = min(seen) if entry is None else entry.producer_epoch
             later = sorted(epoch for epoch in seen if epoch > lowest)
-            highest = min(max(seen) + 1, LARGEST_EPOCH)  # beyond it all requests are fenced alike
+            highest = min(max(seen) + 1, LARGEST_EPOCH)  # later ones fence alike
             for epoch in sorted({lowest, lowest + 1, *later[:2], *(e + 1 for e in later[:1])}):
                 if epoch <= highest:
                     yield from self._marked(producer_id, epoch, until)
@@ -403,7 +403,7 @@ class Offset:
             yield after
 
     def _marked(self, producer_id: int, epoch: int, until: float) -> Iterator[Offset | None]:
-        """It with a marker of each result that may have been decided."""
+        """The states after a marker, for each result that may have been decided."""
         for result in RESULTS:
             if self.about and not self.about.may_mark(producer_id, epoch, until, (result,)):
                 continue
@@ -419,7 +419,7 @@ class Offset:
                     continue
                 after = self._copy()
                 after._keep(leader)
-                # one that ends nothing says nothing about what comes later
+                # a marker that ends nothing changes no later answer
                 if after.producers != self.producers or self.log.at("pending", producer_id):
                     said: dict[str, Any] = {"producer_id": producer_id, "result": result}
                     after.log.handle("transaction ended", **said, heard="READ")
@@ -430,8 +430,8 @@ class Offset:
 
 @lru_cache(maxsize=100)
 def _relayed(protocol: str, api_version: int | None) -> tuple[str, ...]:
-    """The answers to a TxnOffsetCommit of this version after the coordinator of its transaction has
-    refused it."""
+    """The answers to a TxnOffsetCommit of this version that the transaction's coordinator has
+    refused."""
     leader = PartitionLeader(protocol=protocol)
     refusals = answers_of(tables.DRIVEN, protocol, "TxnOffsetCommit", "AddPartitionsByLeader")
     found = {
@@ -442,13 +442,13 @@ def _relayed(protocol: str, api_version: int | None) -> tuple[str, ...]:
 
 
 def _version(operation: Operation) -> int | None:
-    """The transaction version of a TxnOffsetCommit; None if its own isn't known."""
+    """The transaction version of a TxnOffsetCommit; None if its API version isn't recorded."""
     asked = operation.fields.get("api_version")
     return None if asked is None else api_versions.transaction_version("TxnOffsetCommit", asked)
 
 
 def _places(machine: Machine) -> Iterator[int]:
-    """The places in the log of all offsets that a machine has."""
+    """The places in the log of all offsets in a machine."""
     held = [machine["committed"], *machine["pending"].values()]
     return (one.appended for one in held if one is not None and one.appended is not None)
 

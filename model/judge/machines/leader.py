@@ -1,7 +1,6 @@
-"""The leader that histories of a partition are judged by, with its own steps between requests.
+"""The leader that judges histories of a partition, with its own steps between requests.
 
-As with the coordinator, the rows state Kafka's behaviour, and this module states the choices that a
-history leaves open.
+The rows have Kafka's behaviour. This module has the choices that a history leaves open.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ LEADER_REQUESTS = ("Produce", "WriteTxnMarkers")
 
 @cache
 def _relayed(protocol: str) -> list[str]:
-    """The answers of a leader that asked the coordinator about a batch and was refused. From here
-    on, steps around the coordinator don't matter."""
+    """The leader's answers to batches that the coordinator has refused."""
     leader = PartitionLeader(protocol=protocol)
     refusals = answers_of(tables.DRIVEN, protocol, "Produce", "AddPartitionsByLeader") - {"NONE"}
     versions = versions_of("Produce", leader.machine.features)
@@ -39,14 +37,14 @@ def _relayed(protocol: str) -> list[str]:
 class Leader:
     """The leader of one partition.
 
-    By itself it forgets producers that are idle for long, or whose batches were deleted. Markers
-    come at any time, where the history has none of its own: for a transaction that is open with the
-    producer's epoch or a later one, and else one for a producer between two of its batches. With
-    `about` they are those that the run's transactional ids may have decided, as many more as there
-    are transactions in which a producer has the partition and doesn't write.
+    Its own steps: it forgets producers that are idle for long, or whose batches were deleted. If
+    the history has no markers, they come at any time: for an open transaction with the producer's
+    epoch or a later one, and otherwise one between two batches of a producer. With `about` only
+    markers come that the run's transactional ids may have decided, with additional ones for
+    transactions that have the partition and write nothing to it.
 
-    No operation starts or ends after `latest`. So a producer that writes in the last
-    `producer.id.expiration.ms` before it never expires, and all times in there are as one.
+    No operation starts or ends after `latest`. A producer that writes in the last
+    `producer.id.expiration.ms` before it never expires, so all times in that period are equal.
     """
 
     def __init__(
@@ -83,7 +81,7 @@ class Leader:
         self.epochs = epochs
         idle = Counter[int]() if about is None else about.idle(operations)
         self.most_marked = {producer_id: 1 + idle[producer_id] for producer_id in epochs}
-        self.marked: Mapping[int, int] = {}  # markers since a producer's last batch, where none was
+        self.marked: Mapping[int, int] = {}  # markers since a producer's last batch
         self._known: dict[int, Any] | None = None
 
     def is_decided(self, request: str, error: str) -> bool:
@@ -101,8 +99,8 @@ class Leader:
         return (operation.response or {}).get("base_offset", -1)
 
     def is_idle(self, operation: Operation) -> bool:
-        """See Judged. Where the coordinator is asked first, the leader remembers that; and a batch
-        of a producer that has transactions makes room for another marker."""
+        """See Judged. A transactional batch isn't idle: the leader remembers its verification, and
+        another marker may follow."""
         response = operation.response
         return (
             response is not None
@@ -113,14 +111,14 @@ class Leader:
         )
 
     def may_still(self, operations: Iterable[Operation]) -> bool:
-        """See Judged. The log's end doesn't go back, and an earlier offset is answered again only
-        as long as its batch is remembered."""
+        """See Judged. The log's end never decreases, and an earlier offset is only answered while
+        its batch is remembered."""
         end = self.leader.log_end_offset
         return all(_told(o) >= end or self._may_be_at(o) for o in operations)
 
     def _may_be_at(self, operation: Operation) -> bool:
-        """Whether a batch may be acknowledged now at its offset: a new batch is at the end, and a
-        duplicate is where it is remembered."""
+        """Whether a batch may be acknowledged now at its recorded offset: a new batch at the log's
+        end, a duplicate at its remembered offset."""
         offset, end = _told(operation), self.leader.log_end_offset
         if offset in (-1, end) or operation.fields["producer_id"] < 0:
             return offset in (-1, end)
@@ -136,13 +134,13 @@ class Leader:
 
     @property
     def producers(self) -> dict[int, Any]:
-        """Those of the leader, which take a while to show."""
+        """The leader's producers; cached, because they are slow to compute."""
         if self._known is None:
             self._known = self.leader.producers
         return self._known
 
     def read(self, operation: Operation) -> Operation:
-        """See Judged. Of a Produce's version a log sees the transaction version."""
+        """See Judged. Replaces a Produce's API version by its transaction version."""
         fields = dict(operation.fields)
         version = transaction_version(fields)
         if version is None:
@@ -162,12 +160,12 @@ class Leader:
             leader.producer_state_manager.copy(),
             leader.index.copy(),
         )
-        leader.batches = []  # nothing reads the log again here
+        leader.batches = []  # the log is never read again here
         leader.now_ms = int(min(now, self.never_expires_from))
         return made
 
     def outcomes(self, operation: Operation) -> Iterator[tuple[Leader, bool]]:
-        """See Judged. Whatever a leader answers, it answers at once."""
+        """See Judged. A leader always answers at once."""
         if not self._may_be_at(operation):
             return
         for after, answer in self._all(operation):
@@ -240,7 +238,7 @@ class Leader:
     def _may_mark(
         self, producer_id: int, epoch: int, until: float, results: Iterable[str] = RESULTS
     ) -> bool:
-        """Whether a decision that sends such a marker may have been taken by this time."""
+        """Whether such a marker may have been decided by this time."""
         return self.about is None or self.about.may_mark(producer_id, epoch, until, results)
 
     def open(self) -> Iterator[str]:
@@ -262,8 +260,8 @@ class Leader:
         return self.about.against_batch(operation)
 
     def _may_be_added(self, operation: Operation) -> bool:
-        """Whether the coordinator may tell the leader that the partition is in the transaction. In
-        version 2 it is the leader that adds it."""
+        """Whether the coordinator may confirm that the partition is in the transaction. In version
+        2 the leader's request adds it."""
         fields, version = operation.fields, operation.fields.get("transaction_version")
         if self.about is None or (self.adds if version is None else version >= 2):
             return True
@@ -273,8 +271,8 @@ class Leader:
     def events(
         self, since: float, until: float, rest: Rest | None = None
     ) -> Iterator[tuple[Leader, None] | None]:
-        """See Judged. A marker of a producer that has nothing more to come takes an offset, and
-        that is all: it is as good as another one's, and comes only where an offset is too many."""
+        """See Judged. A marker of a producer without further operations only takes an offset. One
+        producer's marker is enough for that, and only if a later answer has a higher offset."""
         producers, here = self.producers, self.key()
         is_filled = rest is not None and rest.highest_offset <= self.leader.log_end_offset
         for producer_id, seen in self.epochs.items():
@@ -306,8 +304,8 @@ class Leader:
         yield self._expired(since, until)
 
     def _epochs_from(self, lowest: int, seen: Collection[int]) -> set[int]:
-        """The epochs that a producer's next marker may have: its own, the one after it, and the
-        next that the history has. Where decisions tell which can be, more are tried."""
+        """The epochs that a producer's next marker may have: its own, the next number, and the next
+        epoch in the history. With `about` more epochs are tried."""
         nexts = sorted(epoch for epoch in seen if epoch > lowest)
         if self.about is None:
             return {lowest, lowest + 1, *nexts[:1]}
@@ -315,9 +313,9 @@ class Leader:
         return {*near, *(epoch + 1 for epoch in near)}
 
     def _started_again(self, producer_id: int, offset: int) -> Leader | None:
-        """The leader as it is if it has started again since, so that it no longer remembers the
-        producer's batch at this offset: a snapshot has the last batch of each producer alone. It
-        did so right behind the producer's next batch, and remembers the batches after that."""
+        """The leader if it restarted after the producer's batch that follows this offset. It no
+        longer remembers the batch at this offset, as a snapshot has only each producer's last
+        batch, but it remembers the batches since the restart."""
         known = self.producers
         batches = known[producer_id].batch_metadata
         behind = [b for b in batches if b.last_offset - b.offset_delta > offset]
@@ -334,8 +332,8 @@ class Leader:
         return after
 
     def _unasked(self, producer_id: int) -> Leader | None:
-        """The leader as it is if it has started again since it asked about the producer's
-        transaction: it no longer knows the lowest sequence that it asked about."""
+        """The leader if it restarted after it asked about the producer's transaction: it has
+        forgotten the lowest sequence of that question."""
         machine = self.leader.machine
         questions = {key: machine.at("verification_states", key)
                      for key in machine.keys("verification_states")}  # fmt: skip
@@ -346,7 +344,7 @@ class Leader:
         return after
 
     def _expired(self, since: float, until: float) -> tuple[Leader, None] | None:
-        """The leader once the next producers have been idle for too long, if that is in time."""
+        """The leader after the next producers have expired, if that happens by `until`."""
 
         def at(now: int) -> Leader:
             after = self._copy(now)
@@ -360,7 +358,8 @@ class Leader:
         return at(times[bisect_left(times, True, key=lambda now: at(now).key() != here)]), None
 
     def _marked(self, now: float, producer_id: int, epoch: int) -> Leader | None:
-        """The leader with a marker of the first version that it takes, whatever that decides."""
+        """The leader with a marker of the first version that it accepts. The result makes no
+        difference."""
         for version in self.versions:
             after = self._copy(now)
             given: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": epoch}
@@ -373,7 +372,7 @@ class Leader:
 
 
 def _told(operation: Operation) -> int:
-    """The offset that an operation was answered with, -1 without one."""
+    """The offset in an operation's answer; -1 without one."""
     return (operation.response or {}).get("base_offset", -1)
 
 
@@ -382,7 +381,7 @@ def _deleted(leader: PartitionLeader) -> None:
     leader.delete_records(leader.log_end_offset)
 
 
-# what a leader's answers to these requests don't depend on
+# fields on which a leader's answers to these requests don't depend
 _NEVER_READ = frozenset({
     "log_start_offset", "high_watermark", "first_unstable_offset", "guards", "verification_enabled",
 })  # fmt: skip

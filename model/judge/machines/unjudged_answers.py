@@ -1,5 +1,5 @@
-"""The answers that don't come of the machine that a history is judged by, and say nothing about a
-request's effect: of an authorizer, of a log, or of a coordinator that isn't the right one."""
+"""The answers that the judging machine doesn't decide, and that don't show a request's effect:
+those of an authorizer, of a log, or of a wrong coordinator."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ _ASKS: Final[dict[str, tuple[tuple[str, _Asked], ...]]] = {
     ),
     "WriteTxnMarkers": (("WriteTxnMarkers asks", {}),),
 }
-"""What a broker asks its authorizer for, by requests of a history."""
+"""For each request of a history: the checks at the broker's authorizer."""
 
 
 @cache
 def from_around(request: str, protocol: str) -> frozenset[str]:
-    """The errors that a broker of a release may answer a request with, whatever the machine's
-    state is."""
+    """The errors with which a broker of a release may answer a request in every state of the
+    machine."""
     release, *_ = KAFKA.releases_in(protocol)
     found = {one.error for one in BROKER_ERRORS[request] if one.is_in(release)}
     found |= {*_unauthorized(request, protocol)}
@@ -67,7 +67,7 @@ def from_around(request: str, protocol: str) -> frozenset[str]:
 
 
 def _unauthorized(request: str, protocol: str) -> Iterator[str]:
-    """The answers of an authorizer, whatever the principal may do, but for NONE."""
+    """The possible refusals of an authorizer."""
     machine = Machine(AUTHORIZATION, AUTHORIZERS, protocol=protocol)
     for event, said in _ASKS[request]:
         asked = [each for each in machine.fields_of(event) if each in (*CHECKS, ANY_TOPIC)]
@@ -79,7 +79,7 @@ def _unauthorized(request: str, protocol: str) -> Iterator[str]:
 
 @cache
 def _not_here(protocol: str) -> frozenset[str]:
-    """Answers of a coordinator that isn't this one, is loading, or can't append."""
+    """The answers of a broker that isn't the coordinator, is loading, or can't append."""
     blank = TransactionCoordinator(protocol=protocol)
     found = {blank.lookup("OTHER", "any").error}
     blank.elect(blank.state_partition_of("any"), 0, is_loading=True)
@@ -88,7 +88,8 @@ def _not_here(protocol: str) -> frozenset[str]:
 
 
 def _group_not_here(request: str, protocol: str) -> set[str]:
-    """Answers of a group's coordinator that is loading, or is asked for no group."""
+    """The answers of a group coordinator that is loading, and those to a request without a
+    group."""
     machine = Machine(GROUP_TABLES, KAFKA, protocol=protocol)
     kind = "OTHER" if request == "TxnOffsetCommit" else "MAY_BE_EMPTY"
     found = {

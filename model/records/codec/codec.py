@@ -1,9 +1,10 @@
-"""kio's codec, a field at a time: an error has a field and an offset, and nothing is lost.
+"""Encodes and decodes kio's entities field by field. Errors have a field and an offset, and unknown
+tags are kept.
 
-kio reads an entity whole. It doesn't say where that failed, it refuses tags that it doesn't know,
-which Kafka keeps, and it makes room for as many elements as a length claims. Lengths are compared
-with the rest here, and kio reads the fields. It doesn't write an entity that may be null into a tag
-as Kafka does, with a number before it.
+kio reads whole entities. Its errors have no place, it refuses unknown tags, which Kafka keeps, and
+it allocates memory for any claimed length. This module checks lengths against the remaining bytes,
+and uses kio for single fields. Kafka writes a number before a nullable entity in a tag; kio
+doesn't.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ from .errors import RecordError
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Entity)
-# What reads a value: bytes and the place in them, to the value and its length.
+# The type of readers: from bytes and a place in them to the value and its length.
 Reader = Callable[[bytes, int], tuple[T, int]]
 Writer = Callable[[Any, Any], None]
 
-# The whole numbers on the wire: how they are read, and what they can be.
+# The integer types on the wire: their readers and ranges.
 INTEGERS: dict[str, tuple[Reader[int], int, int]] = {
     "int8": (read_int8, -(2**7), 2**7 - 1),
     "int16": (read_int16, -(2**15), 2**15 - 1),
@@ -57,16 +58,17 @@ INTEGERS: dict[str, tuple[Reader[int], int, int]] = {
     "uint32": (read_uint32, 0, 2**32 - 1),
 }
 LIMIT = 256 << 20
-"""Bytes of the largest batch, and in memory of an entity's arrays, unless told otherwise; brokers
-take batches of some MiB."""
-ELEMENT_SIZE = 64  # of a number or a string, or a bit more
-ENTITY_SIZE = 512  # of an entity in an array, with the places of its fields, or of an unknown tag
+"""The default limit in bytes of a batch, and of an entity's arrays in memory. Brokers accept
+batches of some MiB."""
+ELEMENT_SIZE = 64  # bytes of a number or a string, or a bit more
+ENTITY_SIZE = 512  # bytes of an entity in an array with its places, or of an unknown tag
 LONGEST_STRING = 2**15 - 1  # in bytes of UTF-8
 
 
 @dataclass(frozen=True)
 class UnknownTag:
-    """A tagged field that the schema doesn't have: in which part of the entity, and its bytes."""
+    """A tagged field that the schema doesn't have: its part of the entity, its tag and its
+    bytes."""
 
     path: str
     tag: int
@@ -75,7 +77,7 @@ class UnknownTag:
 
 @dataclass(frozen=True)
 class Decoded(Generic[E]):
-    """An entity, the offset behind it, where its fields stand, and the tags that are unknown."""
+    """An entity, the offset after it, the offsets of its fields, and the unknown tags."""
 
     entity: E
     end: int
@@ -84,19 +86,19 @@ class Decoded(Generic[E]):
 
 
 def read(reader: Reader[T], data: bytes | memoryview, at: int, field: str) -> tuple[T, int]:
-    """A value and the offset behind it. Raises RecordError where there is none."""
+    """A value and the offset after it. Raises RecordError if there is none."""
     try:
-        value, size = reader(cast("bytes", data), at)  # kio takes any buffer
+        value, size = reader(cast("bytes", data), at)  # kio accepts any buffer
     except (SerialError, ValueError) as error:
         raise RecordError(field, str(error), at) from None
     return value, at + size
 
 
 def decode(kind: type[E], data: bytes, at: int = 0, limit: int = LIMIT) -> Decoded[E]:
-    """The entity that stands at offset `at`; bytes behind it are left alone.
+    """The entity at offset `at`. Bytes after it are ignored.
 
-    Raises RecordError with the offset and the name of the first field that can't be read, or in
-    which there are more elements than fit into `limit` bytes.
+    Raises RecordError with the offset and the name of the first field that can't be read, or whose
+    elements need more than `limit` bytes.
     """
     walk = _Walk(data, limit)
     entity, end = walk.entity(kind, at, "")
@@ -104,7 +106,7 @@ def decode(kind: type[E], data: bytes, at: int = 0, limit: int = LIMIT) -> Decod
 
 
 def encode(entity: Entity, kind: type[Entity] | None = None) -> bytes:
-    """The entity's bytes, by the schema `kind` (its own unless given).
+    """The entity's bytes, by the schema `kind` (default: its class).
 
     Raises RecordError with the name of a field that the schema can't hold.
     """
@@ -120,7 +122,7 @@ def encode(entity: Entity, kind: type[Entity] | None = None) -> bytes:
 
 @dataclass(frozen=True)
 class Shape:
-    """A field's declaration: its type on the wire (none for an entity), the class of an entity,
+    """A field's declaration: its type on the wire (None for an entity), the class of an entity,
     whether it is an array, and whether it may be null."""
 
     wire: str | None
@@ -133,7 +135,7 @@ class Shape:
 
 @cache
 def shapes(kind: type[Entity]) -> tuple[tuple[str, Shape], ...]:
-    """The fields of a schema in the order of the wire, those with a tag included."""
+    """The fields of a schema in wire order, including tagged ones."""
     return tuple((field.name, _shape(field)) for field in fields(kind))
 
 
@@ -151,7 +153,7 @@ def _shape(field: Field[Any]) -> Shape:
 
 
 class _Walk:
-    """A walk over the bytes, from field to field. A path gives the place in the entity."""
+    """Reads the bytes field by field. A path is the place in the entity."""
 
     def __init__(self, data: bytes, limit: int) -> None:
         self.data, self.limit, self.room = data, limit, limit
@@ -217,7 +219,8 @@ class _Walk:
         return tuple(items), at
 
     def take(self, count: int, size: int, path: str, at: int) -> None:
-        """Makes room for so many elements of this size. Raises RecordError where there is none."""
+        """Reserves memory for `count` elements of this size. Raises RecordError if the limit is
+        exceeded."""
         self.room -= count * size
         if self.room < 0:
             mib = self.limit / 2**20
@@ -245,8 +248,8 @@ def _reader(wire: str, is_flexible: bool, is_nullable: bool) -> Reader[Any]:
 
 @cache
 def _entity_writer(kind: type[Entity]) -> Writer:
-    """A function that writes an entity: its fields, then its tags, by number, without those that
-    hold their default."""
+    """A function that writes an entity: its fields, then its tags in numeric order, without tags
+    that have their default."""
     every = [(name, shape, _field_writer(kind, shape)) for name, shape in shapes(kind)]
     untagged = [(name, writer) for name, shape, writer in every if shape.tag is None]
     tags = {shape.tag: (name, shape, writer) for name, shape, writer in every}
@@ -284,7 +287,7 @@ def _field_writer(kind: type[Entity], shape: Shape) -> Writer:
 
 
 def _nullable(writer: Writer, is_tag: bool) -> Writer:
-    """The number before an entity, 1, or -1 for none (KIP-893); in a tag 0 for none."""
+    """The number before a nullable entity: 1, or -1 for null (KIP-893); in a tag 0 for null."""
     none = b"\0" if is_tag else b"\xff"
 
     def write(buffer: io.BytesIO, entity: Entity | None) -> None:
@@ -296,7 +299,7 @@ def _nullable(writer: Writer, is_tag: bool) -> Writer:
 
 
 def _check(kind: type[Entity], entity: Entity, path: str) -> None:
-    """kio writes any value: numbers out of range are found here, by name."""
+    """Raises RecordError for a number out of range. kio doesn't check it."""
     for name, shape in shapes(kind):
         value: Any = getattr(entity, name)
         if value is None and shape.nullable:

@@ -1,6 +1,6 @@
 """The compression of a batch's records, by its number in the batch's attributes.
 
-Whatever sizes compressed data claims, it is decompressed into a place of a fixed size.
+Data is decompressed into a buffer of a fixed size, so claimed sizes don't matter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Codec: TypeAlias = "tuple[str, Callable[[bytes], bytes], Callable[[Any, Any], in
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER = _SNAPPY_MAGIC + (1).to_bytes(4) * 2
 _FULL = "failed to write whole buffer"  # cramjam's message if the buffer is too small
-_MOST = (1 << 31) - 1  # bytes that Kafka may have in one piece
+_MOST = (1 << 31) - 1  # the largest array in Kafka, in bytes
 
 
 class TooLargeError(Exception):
@@ -71,15 +71,15 @@ def compress(codec: int, data: bytes) -> bytes:
 
 
 def decompress(codec: int, data: memoryview, most: int) -> memoryview:
-    """The decompressed bytes: at most `most` bytes, whatever it says of itself.
+    """The decompressed bytes, at most `most`.
 
-    Raises TooLargeError where it has more, ValueError where the data is damaged.
+    Raises TooLargeError if there are more, ValueError if the data is damaged.
     """
     if codec == 0:
         return data
     name, _, undo = _codec(codec)
     try:
-        # only pages that are written to take memory; one byte is too much
+        # only written pages take memory; the additional byte shows an excess
         place = memoryview(mmap.mmap(-1, min(most, _MOST) + 1))
         size = undo(data, place)
     except cramjam.DecompressionError as error:

@@ -6,8 +6,8 @@ from __future__ import annotations
 class RecordError(Exception):
     """Bytes that can't be read, or values that can't be written.
 
-    `at` is the offset of the first wrong byte, counted from the start of the input (none where
-    values are at fault), `field` the name of the field there.
+    `at` is the offset of the first wrong byte from the start of the input (None: a value is wrong),
+    `field` the name of the field there.
     """
 
     def __init__(self, field: str, reason: str, at: int | None = None) -> None:
@@ -16,6 +16,6 @@ class RecordError(Exception):
         super().__init__(f"{where}{field}: {reason}")
 
     def within(self, start: int, path: str = "") -> RecordError:
-        """The same error as part of something larger that has these bytes from `start` on."""
+        """The error in a larger input that has these bytes from `start` on."""
         at = None if self.at is None else start + self.at
         return RecordError(f"{path}{self.field}", self.reason, at)

@@ -1,4 +1,4 @@
-"""Bytes from a file, a piece at a time, with the place where each piece stands."""
+"""Reads bytes from a file in pieces, and keeps the offset."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import BinaryIO
 
 from .errors import RecordError
 
-PIECE = 1 << 20  # bytes asked for at once: a length that makes no sense costs no memory
+PIECE = 1 << 20  # bytes of one read: a senseless length costs no memory
 
 
 class Stream:
-    """A file, pipe or device that is read from its start to its end, whatever its size is said to
-    be. `at` is the offset of the next byte."""
+    """A file, pipe or device that is read from start to end; its reported size isn't used. `at` is
+    the offset of the next byte."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.at = file, 0
@@ -19,13 +19,13 @@ class Stream:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing comes any more."""
+        """Whether the end is reached."""
         if not self._ahead:
             self._ahead = self.file.read(1)
         return not self._ahead
 
     def read(self, count: int) -> bytearray:
-        """The next bytes, and fewer than `count` where the file ends."""
+        """The next `count` bytes; fewer at the end of the file."""
         found = bytearray()
         while len(found) < count and not self.ended:
             found += self._ahead
@@ -35,7 +35,7 @@ class Stream:
         return found
 
     def skip(self, count: int | None = None) -> int:
-        """Passes over so many bytes, or all that are left; returns how many there were."""
+        """Skips `count` bytes, or all remaining ones. Returns their number."""
         passed = 0
         while count is None or passed < count:
             part = len(self.read(PIECE if count is None else min(PIECE, count - passed)))
@@ -45,7 +45,7 @@ class Stream:
         return passed
 
     def take(self, count: int, what: str) -> bytes:
-        """The next bytes. Raises RecordError where the file ends before."""
+        """The next `count` bytes. Raises RecordError if the file ends before."""
         start = self.at
         data = self.read(count)
         if len(data) < count:

@@ -1,11 +1,12 @@
-"""The layouts of `__consumer_offsets` of groups in which the broker assigns, declared as `schema`.
+"""The layouts of `__consumer_offsets` for groups whose partitions the broker assigns, declared as
+in `schema`.
 
-Consumer groups (KIP-848), share groups (KIP-932) and streams groups (KIP-1071) keep the same: the
-group, its members, the target assignment, and each member's present one. A tag that is missing has
-the default; null is written.
+Consumer groups (KIP-848), share groups (KIP-932) and streams groups (KIP-1071) have the same kinds
+of records: the group, its members, the target assignment, and each member's present assignment. A
+missing tag has the default; null is written.
 
 Source: ConsumerGroup*Value.json, ShareGroup*Value.json and StreamsGroup*Value.json of Kafka 4.3.
-What is called state: MemberState of each kind of group.
+For the field `state`: MemberState of each kind of group.
 """
 
 from dataclasses import dataclass, field
@@ -32,12 +33,12 @@ class Flexible(Layout):
     __flexible__: ClassVar[bool] = True
 
 
-# Of every kind of group ---------------------------------------------------------------------------
+# All kinds of groups ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetAssignmentMetadata(Flexible):
-    """Since when a group has its target. The timestamp came with 4.3."""
+    """The epoch and time of a group's target assignment. The timestamp exists from 4.3 on."""
 
     assignment_epoch: int = field(metadata=INT32)
     assignment_timestamp: int = field(metadata=INT64 | {"tag": 0}, default=0)
@@ -63,7 +64,7 @@ class TargetAssignmentMember(Flexible):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMetadata(Flexible):
-    """A consumer group. The hash of its topics' metadata came with 4.1."""
+    """A consumer group. The hash of its topics' metadata exists from 4.1 on."""
 
     epoch: int = field(metadata=INT32)
     metadata_hash: int = field(metadata=INT64 | {"tag": 0}, default=0)
@@ -89,7 +90,7 @@ class TopicMetadata(Flexible):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupPartitionMetadata(Flexible):
-    """The topics of a consumer group, up to 4.0; later its metadata hash is in their place."""
+    """The topics of a consumer group, up to 4.0; later its metadata hash replaces them."""
 
     topics: tuple[TopicMetadata, ...]
 
@@ -130,7 +131,8 @@ class ConsumerGroupMemberMetadata(Flexible):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedPartitions(TopicPartitions):
-    """Partitions of a topic that a member has; since which epochs of the group is said from 4.3."""
+    """Partitions of a topic that a member has; from 4.3 on with the group epochs of their
+    assignment."""
 
     assignment_epochs: tuple[int, ...] | None = field(metadata=INT32 | {"tag": 0}, default=())
 
@@ -149,7 +151,7 @@ class ConsumerGroupCurrentMemberAssignment(Flexible):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupRegularExpression(Flexible):
-    """The topics that a regular expression stands for."""
+    """The topics that match a regular expression."""
 
     topics: tuple[str, ...] = field(metadata=STRING)
     version: int = field(metadata=INT64)
@@ -197,14 +199,14 @@ class NamedTopic(Flexible):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTopicPartitions(NamedTopic):
-    """Partitions of a topic that is named."""
+    """Partitions of a topic, with the topic's name."""
 
     partitions: tuple[int, ...] = field(metadata=INT32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupStatePartitionMetadata(Flexible):
-    """The partitions of which a share group has a state, or is about to."""
+    """The partitions for which a share group has a state or initializes one."""
 
     initializing_topics: tuple[NamedTopicPartitions, ...]
     initialized_topics: tuple[NamedTopicPartitions, ...]
@@ -274,7 +276,7 @@ class StreamsGroupTargetAssignmentMember(Flexible):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedTaskIds(TaskIds):
-    """Tasks that a member has, and since which epochs of the group."""
+    """A member's tasks, with the group epochs of their assignment."""
 
     assignment_epochs: tuple[int, ...] | None = field(metadata=INT32 | {"tag": 0}, default=())
 
@@ -307,7 +309,8 @@ class InternalTopic(Flexible):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopartitionGroup(Flexible):
-    """Topics of a subtopology that must have as many partitions, by their places in its lists."""
+    """Topics of a subtopology that must have the same number of partitions, by their indices in its
+    lists."""
 
     source_topics: tuple[int, ...] = field(metadata=INT16)
     source_topic_regex: tuple[int, ...] = field(metadata=INT16)

@@ -1,4 +1,4 @@
-"""The layouts of the records of `__consumer_offsets`, declared as those of `schema`.
+"""The layouts of the records of `__consumer_offsets`, declared as in `schema`.
 
 Source: LegacyOffsetCommitValue.json, OffsetCommitKey.json, OffsetCommitValue.json,
 GroupMetadataKey.json, GroupMetadataValue.json, CoordinatorRecordType.
@@ -42,7 +42,7 @@ class MemberKey(GroupKey):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegularExpressionKey(GroupKey):
-    """The key of the topics that a regular expression of a group's members stands for."""
+    """The key of a record with the topics that match a regular expression of a group's members."""
 
     regular_expression: str = field(metadata=STRING)
 
@@ -61,14 +61,14 @@ class OffsetCommitValueV0(Layout):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitValueV1(OffsetCommitValueV0):
-    """The same, version 1, with the time when it expires."""
+    """A group's offset of a partition, version 1: with the time of its expiration."""
 
     expire_timestamp: int = field(metadata=INT64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitValueV3(Layout):
-    """The same, version 3: with the leader epoch of the record that was read last."""
+    """A group's offset of a partition, version 3: with the leader epoch of the last read record."""
 
     offset: int = field(metadata=INT64)
     leader_epoch: int = field(metadata=INT32)
@@ -78,7 +78,7 @@ class OffsetCommitValueV3(Layout):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitValue(OffsetCommitValueV3):
-    """The same, version 4: with tagged fields."""
+    """A group's offset of a partition, version 4: with tagged fields."""
 
     __version__: ClassVar[i16] = i16(4)
     __flexible__: ClassVar[bool] = True
@@ -102,7 +102,7 @@ class GroupMemberV0(Layout):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMemberV1(Layout):
-    """The same, versions 1 and 2."""
+    """A member of a group, versions 1 and 2."""
 
     member_id: str = field(metadata=STRING)
     client_id: str = field(metadata=STRING)
@@ -115,7 +115,7 @@ class GroupMemberV1(Layout):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMemberV3(Layout):
-    """The same, version 3."""
+    """A member of a group, version 3."""
 
     member_id: str = field(metadata=STRING)
     group_instance_id: str | None = field(metadata=STRING)
@@ -129,7 +129,7 @@ class GroupMemberV3(Layout):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember(GroupMemberV3):
-    """The same, version 4: with tagged fields."""
+    """A member of a group, version 4: with tagged fields."""
 
     __version__: ClassVar[i16] = i16(4)
     __flexible__: ClassVar[bool] = True
@@ -137,7 +137,7 @@ class GroupMember(GroupMemberV3):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetadataValueV0(Layout):
-    """A group in which the leading client assigns, version 0. A group without members has no
+    """A group whose leader, a client, assigns partitions, version 0. A group without members has no
     protocol and no leader."""
 
     protocol_type: str = field(metadata=STRING)
@@ -149,14 +149,14 @@ class GroupMetadataValueV0(Layout):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetadataValueV1(GroupMetadataValueV0):
-    """The same, version 1."""
+    """A group with client-side assignment, version 1."""
 
     members: tuple[GroupMemberV1, ...]  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetadataValueV2(Layout):
-    """The same, version 2, with the time of its last change of state."""
+    """A group with client-side assignment, version 2: with the time of its last change of state."""
 
     protocol_type: str = field(metadata=STRING)
     generation: int = field(metadata=INT32)
@@ -168,14 +168,14 @@ class GroupMetadataValueV2(Layout):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetadataValueV3(GroupMetadataValueV2):
-    """The same, version 3."""
+    """A group with client-side assignment, version 3."""
 
     members: tuple[GroupMemberV3, ...]  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetadataValue(GroupMetadataValueV2):
-    """The same, version 4: with tagged fields."""
+    """A group with client-side assignment, version 4: with tagged fields."""
 
     __version__: ClassVar[i16] = i16(4)
     __flexible__: ClassVar[bool] = True

@@ -1,8 +1,8 @@
-"""The layouts of Kafka's records on disk, declared as kio declares messages. kio has only those of
+"""The layouts of Kafka's records on disk, declared as kio's messages are. kio itself has only
 control records (`control`).
 
-A field's metadata says how it is written: `kafka_type`, and `tag` for a field of a tagged section.
-No `from __future__ import annotations` here: kio reads the types.
+A field's metadata has its type on the wire (`kafka_type`), and its number in the tagged section
+(`tag`). No `from __future__ import annotations` here: kio reads the types.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ STRING = {"kafka_type": "string"}
 
 
 class Layout:
-    """Data that kio needs about an entity; most of these are data of version 0."""
+    """The class variables that kio needs in an entity, by default for version 0."""
 
     __slots__ = ()
     __type__: ClassVar[EntityType] = EntityType.data
@@ -40,7 +40,7 @@ class TransactionLogKey(Layout):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionPartitionsV0(Layout):
-    """A topic's partitions in a transaction, as version 0 has them."""
+    """A topic's partitions in a transaction, version 0."""
 
     topic: str = field(metadata=STRING)
     partition_ids: tuple[int, ...] = field(metadata=INT32)
@@ -48,7 +48,8 @@ class TransactionPartitionsV0(Layout):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionLogValueV0(Layout):
-    """The value of such a record, version 0 (TransactionLogValue.json). Times are milliseconds."""
+    """The value of a record in `__transaction_state`, version 0 (TransactionLogValue.json). Times
+    are in ms."""
 
     producer_id: int = field(metadata=INT64)
     producer_epoch: int = field(metadata=INT16)
@@ -69,8 +70,8 @@ class TransactionPartitions(TransactionPartitionsV0):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionLogValue(TransactionLogValueV0):
-    """The value, version 1: the fields of version 0, and tagged fields, which are left out where
-    they hold their default."""
+    """The value of a record in `__transaction_state`, version 1: with tagged fields, which are
+    omitted if they have their default."""
 
     __version__: ClassVar[i16] = i16(1)
     __flexible__: ClassVar[bool] = True
@@ -87,8 +88,8 @@ class TransactionLogValue(TransactionLogValueV0):
 class ProducerEntry(Layout):
     """A partition's state of a producer id, in a snapshot (ProducerSnapshot.json).
 
-    `last_offset` is -1 where no batch is remembered, `current_txn_first_offset` where no
-    transaction is open.
+    `last_offset` is -1 without a remembered batch, `current_txn_first_offset` without an open
+    transaction.
     """
 
     producer_id: int = field(metadata=INT64)
@@ -103,7 +104,7 @@ class ProducerEntry(Layout):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotHeader(Layout):
-    """The header of a snapshot, behind its version. `crc` is the CRC-32C of all that follows it."""
+    """The header of a snapshot, after its version. `crc` is the CRC-32C of all following bytes."""
 
     crc: int = field(metadata=UINT32)
     entries: int = field(metadata=INT32)
@@ -123,7 +124,7 @@ class AbortedTransaction(Layout):
 class BatchHeader(Layout):
     """The header of a batch, message format 2 (DefaultRecordBatch).
 
-    `batch_length` counts the bytes behind itself, `crc` is the CRC-32C of all behind itself.
+    `batch_length` is the number of bytes after it, `crc` the CRC-32C of all bytes after it.
     """
 
     base_offset: int = field(metadata=INT64)

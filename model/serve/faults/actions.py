@@ -1,4 +1,4 @@
-"""Injected faults that act on the cluster, by the protocol's own steps."""
+"""Injected faults of the cluster itself, with the protocol's own steps."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from ..handlers.metadata import Nodes
 from .faults import OF_GROUPS, Fault
 
 _TRIES: Final = 3
-"""A rival's InitProducerId first fences and aborts, and gets its epoch when it asks again."""
+"""The number of a rival's InitProducerId: the first one fences and aborts, the next one gets the
+epoch."""
 
 
 class Actions:
-    """Faults of a cluster. Each action says None where it came about, else why it didn't.
+    """Faults of a cluster. Each action returns None if the fault happened, else the reason why it
+    didn't.
 
-    `rivals` sends InitProducerId for an id, with a timeout in ms; `later` has work done beside the
-    requests; `wake` is called when logs may have grown.
+    `rivals` sends InitProducerId for an id, with a timeout in ms, and returns the error. `later`
+    runs a coroutine in the background. `wake` is called when logs may have grown.
     """
 
     def __init__(
@@ -38,7 +40,7 @@ class Actions:
         }
 
     def act(self, fault: Fault, subject: str | None) -> None:
-        """Applies a fault to the cluster; its subject is a transactional id or a group."""
+        """Applies a fault to the cluster. The subject is a transactional id or a group."""
         is_of_group = fault.do in OF_GROUPS
         what = "group" if is_of_group else "transactional id"
         there = self._cluster.groups.groups if is_of_group else self._cluster.coordinator.entries
@@ -54,7 +56,7 @@ class Actions:
         self._wake()
 
     def fail_over_coordinator(self, fault: Fault, transactional_id: str) -> str | None:
-        """Another broker coordinates the id, where there is one, and loads its log first."""
+        """Moves the id to another broker, if there is one, which loads the log first."""
         self._nodes.move(transactional_id)
         end = self._cluster.fail_over(transactional_id)
         if not fault.loading_ms:
@@ -70,12 +72,12 @@ class Actions:
         return None
 
     def time_out_transaction(self, _: Fault, transactional_id: str) -> str | None:
-        """The id's transaction is older than its timeout, and is aborted."""
+        """Aborts the id's transaction as if it were older than its timeout."""
         done = self._cluster.time_out(transactional_id)
         return None if done else f"{transactional_id} has no transaction to time out"
 
     def bump_epoch(self, _: Fault, transactional_id: str) -> str | None:
-        """A rival asks for the id: InitProducerId, until it has its epoch."""
+        """Sends a rival's InitProducerId for the id until it gets an epoch."""
         timeout_ms = self._cluster.coordinator.entries[transactional_id]["txn_timeout_ms"]
         told = ""
         for _try in range(_TRIES):
@@ -85,7 +87,7 @@ class Actions:
         return f"the rival is told {told}"
 
     def skip_to_epoch(self, fault: Fault, transactional_id: str) -> str | None:
-        """Brings the id's epoch to this one, as so many InitProducerId would."""
+        """Raises the id's epoch to the fault's, as repeated InitProducerId requests would."""
         try:
             self._cluster.skip_to_epoch(transactional_id, fault.producer_epoch or 0)
         except ModelError as error:
@@ -93,13 +95,13 @@ class Actions:
         return None
 
     def expire_producer(self, _: Fault, transactional_id: str) -> str | None:
-        """The leaders forget the id's producer, as after producer.id.expiration.ms."""
+        """Makes the leaders forget the id's producer, as after producer.id.expiration.ms."""
         producer_id = self._cluster.coordinator.entries[transactional_id]["producer_id"]
         done = [leader.expire_producer(producer_id) for leader in self._cluster.leaders.values()]
         return None if any(done) else f"no leader knows producer id {producer_id}, or may forget it"
 
     def expire_members(self, _: Fault, group_id: str) -> str | None:
-        """The group loses its members, as after session.timeout.ms."""
+        """Removes the group's members, as after session.timeout.ms."""
         groups = self._cluster.groups
         members = groups.groups[group_id].members
         before = set(members)

@@ -1,4 +1,4 @@
-"""Faults on demand: their requests, their effects, and whether they fired.
+"""Injected faults: their requests, their effects, and whether they fired.
 
 A fault is an object of JSON, valid under fault.schema.json.
 """
@@ -31,7 +31,7 @@ from ...wire.listener import Request
 MOST_TOLD: Final = 300
 HIDE: Final = "hide_partition"
 OF_GROUPS: Final = frozenset(("expire_members",))
-"""Faults of a group; the other ones of the cluster are about a transactional id."""
+"""Faults of a group. The other faults of the cluster concern a transactional id."""
 REQUEST_FAULTS: Final = frozenset(
     (
         "lose_request",
@@ -49,11 +49,11 @@ REQUEST_FAULTS: Final = frozenset(
 WAITING: Final = frozenset(
     ("hold", "hold_answer", "hold_markers", HIDE, "delay", "duplicate", "reorder", "lose_answer")
 )
-"""Those that may have an `until`."""
+"""The faults that may have `until`."""
 
 
 class BadFaultError(ValueError):
-    """A wrong fault. One line says why."""
+    """A wrong fault. The message is one line with the reason."""
 
 
 @cache
@@ -64,8 +64,7 @@ def _schema() -> Any:
 
 @dataclass
 class Matcher:
-    """Which requests are meant, and which of them in their order: from the `nth` on, `times` of
-    them."""
+    """Matches requests: of those with these properties, `times` requests from the `nth` on."""
 
     request: str
     nth: int = 1
@@ -74,7 +73,7 @@ class Matcher:
     seen: int = 0
 
     def takes(self, request: Request) -> bool:
-        """Whether a request is one of those."""
+        """Whether a request matches. Counts it."""
         if request.name != self.request:
             return False
         said = _said_of(request)
@@ -98,7 +97,7 @@ _SAID: Final = ("transactional_id", "client_id", "topic", "group_id")
 
 
 def _said_of(request: Request) -> dict[str, set[str]]:
-    """The names in a request."""
+    """The names in a request, by the properties of a matcher."""
     fields = request.fields
     ids = {fields.get("transactional_id"), fields.get("v3_and_below_transactional_id")}
     ids |= {one["transactional_id"] for one in fields.get("transactions", ())}
@@ -115,35 +114,35 @@ def _said_of(request: Request) -> dict[str, set[str]]:
 
 @dataclass
 class Fault:
-    """A fault. `fired` counts how often it happened. `failed` says why it last didn't, if its
-    request was there."""
+    """A fault. `fired` is the number of times that it happened. `failed` is the reason why it last
+    didn't happen although its request came."""
 
     name: str
     do: str
     on: Matcher | None = None
     until: Matcher | int | None = None
     longer_ms: int = 0
-    """So long it waits on behind the request that ends its waiting."""
+    """The additional wait in ms after the request that ends the wait."""
     is_after: bool = False
     transactional_id: str | None = None
     group_id: str | None = None
     loading_ms: int = 0
     producer_epoch: int | None = None
     partition: str = ""
-    """The partition that it hides, as orders-0."""
+    """The partition that the fault hides, such as orders-0."""
     fired: int = 0
     failed: str | None = None
     waiting: list[asyncio.Event] = field(default_factory=list[asyncio.Event])
 
     def names(self, request: Request) -> str | None:
-        """The transactional id or group that it is about, where a request brings it about."""
+        """The transactional id or group that the fault concerns: its own or the request's."""
         given = self.subject
         said = _said_of(request)["group_id" if self.do in OF_GROUPS else "transactional_id"]
         return min(said, default=None) if given is None else given
 
     @property
     def subject(self) -> str | None:
-        """The transactional id or group that it names."""
+        """The transactional id or group in the fault itself."""
         return self.group_id if self.do in OF_GROUPS else self.transactional_id
 
     def release(self) -> None:
@@ -153,7 +152,7 @@ class Fault:
         self.waiting.clear()
 
     async def wait(self) -> None:
-        """Until it lets go."""
+        """Waits until the fault releases its requests."""
         if isinstance(self.until, int):
             await asyncio.sleep(self.until / 1000)
             return
@@ -161,7 +160,7 @@ class Fault:
         await asyncio.sleep(self.longer_ms / 1000)
 
     def listen(self) -> asyncio.Event:
-        """Hears of it when it lets go."""
+        """An event that is set when the fault releases its requests."""
         event = asyncio.Event()
         self.waiting.append(event)
         if isinstance(self.until, Matcher):
@@ -169,7 +168,7 @@ class Fault:
         return event
 
     def told(self) -> dict[str, Any]:
-        """It, for other programs."""
+        """The fault's state as plain data."""
         found: dict[str, Any] = {"name": self.name, "do": self.do, "fired": self.fired}
         found["waiting"] = len(self.waiting)
         if self.failed is not None:
@@ -177,7 +176,7 @@ class Fault:
         return found
 
     def given(self) -> dict[str, Any]:
-        """It, as a script has it that waits for nothing but time."""
+        """The fault as an object of a script, if it waits only for time."""
         assert self.on is not None
         found: dict[str, Any] = {"name": self.name, "do": self.do}
         found["on"] = {"request": self.on.request, "nth": self.on.nth}
@@ -186,7 +185,7 @@ class Fault:
         return found
 
     def text(self) -> str:
-        """It in a line."""
+        """The fault's result as a line of text."""
         if self.fired:
             return f"fault {self.name}: fired {self.fired} time{'s' * (self.fired > 1)}"
         if self.failed is not None:
@@ -203,15 +202,15 @@ class Fault:
 
 @dataclass
 class Faults:
-    """The faults of a server, in the order in which they were given. `refused` says which it can't
-    bring about, and why; `drawn` draws more at random."""
+    """The faults of a server, in the order in which they were added. `refused` has the impossible
+    faults with reasons. `drawn` adds random faults."""
 
     all: dict[str, Fault] = field(default_factory=dict[str, Fault])
     refused: Mapping[str, str] = field(default_factory=dict[str, str])
     drawn: Drawn | None = None
 
     def add(self, given: Any) -> Fault:
-        """One more. Raises BadFaultError."""
+        """Adds a fault. Raises BadFaultError."""
         fault = fault_of(given, name=f"fault-{len(self.all) + 1}")
         if fault.name in self.all:
             raise BadFaultError(f"two faults are called {fault.name}")
@@ -223,7 +222,7 @@ class Faults:
         return fault
 
     def at(self, request: Request) -> list[Fault]:
-        """Those that a request brings about."""
+        """The faults that apply to a request."""
         found: list[Fault] = []
         for fault in self.all.values():
             if fault.on is not None and fault.on.takes(request):
@@ -232,24 +231,24 @@ class Faults:
         return found if drawn is None else [*found, drawn]
 
     def answered(self, request: Request) -> None:
-        """A request was answered: those that waited for it let go."""
+        """Notes an answered request: faults that waited for it release their requests."""
         for fault in self.all.values():
             if fault.waiting and isinstance(fault.until, Matcher) and fault.until.takes(request):
                 fault.release()
 
     @property
     def unfired(self) -> list[Fault]:
-        """The faults that didn't happen; drawn ones if none of them did."""
+        """The faults that didn't happen, including the random ones if none of those did."""
         drawn = [] if self.drawn is None or self.drawn.fired else self.drawn.faults
         return [*(fault for fault in self.all.values() if not fault.fired), *drawn]
 
     @property
     def all_fired(self) -> bool:
-        """Whether each came about, and, where some are drawn, one of these at least."""
+        """Whether each fault happened, and at least one random fault if there are any."""
         return not self.unfired and (self.drawn is None or self.drawn.fired > 0)
 
     def report(self) -> list[str]:
-        """The outcome of the faults, a line for each; drawn ones have one together."""
+        """The outcome of each fault in a line; random faults share one line."""
         drawn = [] if self.drawn is None else [self.drawn.text()]
         return [*(fault.text() for fault in self.all.values()), *drawn]
 
@@ -258,22 +257,22 @@ RANDOM_FOR: Final = frozenset(
     ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn",
      "Produce")
 )  # fmt: skip
-"""The requests that meet faults at random: those of the protocol."""
+"""The requests that may get random faults: those of the protocol."""
 RANDOM: Final = (
     "lose_request", "lose_answer", "hold", "hold_answer", "delay", "duplicate", "reorder",
 )  # fmt: skip
 LONGEST_MS: Final = 300
-"""So long something waits at most that waits at random."""
+"""The longest wait of a random fault in ms."""
 MOST_KEPT: Final = 1000
-"""So many faults are kept before those that are over are forgotten."""
+"""The number of kept random faults after which finished ones are summarized."""
 
 
 @dataclass
 class Drawn:
-    """Faults at random: each request of RANDOM_FOR meets one with the probability `rate`. It is the
-    `seed`, the API and the number of the request among those of its API that say which.
+    """Random faults: each request of RANDOM_FOR gets a fault with the probability `rate`. The fault
+    depends only on `seed`, the API, and the number of the request among those of its API.
 
-    Only the last faults are kept; of those that are over, what came of them.
+    Only the last faults are kept. Earlier ones are counted by result.
     """
 
     rate: float
@@ -281,16 +280,16 @@ class Drawn:
     kinds: tuple[str, ...] = RANDOM
     seen: Counter[str] = field(default_factory=Counter[str])
     faults: list[Fault] = field(default_factory=list[Fault])
-    """The last ones."""
+    """The last faults."""
     _fired: Counter[str] = field(default_factory=Counter[str])
-    """By kind, how many of the others came about."""
+    """The numbers of earlier faults that happened, by kind."""
     _failed: Counter[str] = field(default_factory=Counter[str])
-    """By reason, how many of the others didn't."""
+    """The numbers of earlier faults that didn't happen, by reason."""
     _at: dict[str, array[int]] = field(default_factory=dict[str, "array[int]"])
-    """By API, the numbers of the requests at which the others came about."""
+    """The numbers of the requests at which earlier faults happened, by API."""
 
     def at(self, request: Request) -> Fault | None:
-        """The fault of a request, if it meets one."""
+        """The random fault of a request, if any."""
         if request.name not in RANDOM_FOR:
             return None
         self.seen[request.name] += 1
@@ -312,7 +311,7 @@ class Drawn:
         return Fault(f"random-{name}-{nth}", do, Matcher(name, nth, seen=nth), until)
 
     def _settle(self) -> None:
-        """Forgets the faults that are over, but not what came of them."""
+        """Replaces finished faults by their counts."""
         left: list[Fault] = []
         for fault in self.faults:
             assert fault.on is not None
@@ -327,21 +326,21 @@ class Drawn:
 
     @property
     def count(self) -> int:
-        """How many were drawn."""
+        """The number of random faults."""
         return len(self.faults) + self._fired.total() + self._failed.total()
 
     @property
     def fired(self) -> int:
-        """How many came about."""
+        """The number of random faults that happened."""
         return self.fired_kinds.total()
 
     @property
     def fired_kinds(self) -> Counter[str]:
-        """By kind, how many came about."""
+        """The numbers of random faults that happened, by kind."""
         return self._fired + Counter(fault.do for fault in self.faults if fault.fired)
 
     def script(self) -> list[dict[str, Any]]:
-        """Those that came about, as a script that has them at the same requests again."""
+        """The faults that happened, as a script that repeats them at the same requests."""
         found: list[dict[str, Any]] = []
         for name, numbers in self._at.items():
             for nth in numbers:
@@ -351,7 +350,7 @@ class Drawn:
         return [*found, *(fault.given() for fault in self.faults if fault.fired)]
 
     def text(self) -> str:
-        """Them in a line."""
+        """The result of all random faults as a line of text."""
         kinds = self.fired_kinds
         told = ", ".join(f"{do} {count}" for do, count in sorted(kinds.items()))
         line = f"faults at random, seed {self.seed}: {kinds.total()} fired of {self.count} drawn"
@@ -364,7 +363,7 @@ class Drawn:
 
 
 def fault_of(given: Any, *, name: str) -> Fault:
-    """The fault that an object is; `name` is for one without. Raises BadFaultError."""
+    """The fault of a JSON object. `name` is its name if it has none. Raises BadFaultError."""
     try:
         _schema()(given)
     except fastjsonschema.JsonSchemaValueException as error:
@@ -398,7 +397,7 @@ def _until(given: Mapping[str, Any] | None) -> Matcher | int | None:
 
 
 def read_object(text: bytes) -> Any:
-    """The data in a text of JSON. Raises BadFaultError."""
+    """The data in a JSON text. Raises BadFaultError."""
     try:
         return read_json(text)
     except NotJsonError as error:
@@ -412,14 +411,13 @@ def read_script(text: bytes) -> list[Any]:
 
 
 def script_text(faults: Iterable[Mapping[str, Any]]) -> str:
-    """The script of faults: a line for each."""
+    """A script of these faults, one on each line."""
     lines = ",\n".join(f"  {json.dumps(fault)}" for fault in faults)
     return f"[\n{lines}\n]\n" if lines else "[]\n"
 
 
 def read_short(text: str) -> Any:
-    """A fault as a command line has it: DO:REQUEST, DO:REQUEST:NTH, or JSON. Raises
-    BadFaultError."""
+    """A fault from the command line: DO:REQUEST, DO:REQUEST:NTH, or JSON. Raises BadFaultError."""
     if text.startswith("{"):
         return read_object(text.encode("utf-8", "replace"))
     parts = text.split(":")

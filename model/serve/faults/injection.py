@@ -1,4 +1,4 @@
-"""Applies injected faults to requests, for a cluster in memory and for the proxy."""
+"""Applies injected faults to requests of a cluster in memory or of the proxy."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from ..history import History
 from .faults import HIDE, REQUEST_FAULTS, BadFaultError, Fault, Faults, Matcher
 
 PATIENCE_S: Final = 1
-"""So long a request that is to be overtaken waits for the one that overtakes it."""
+"""The time in s for which a reordered request waits for a later one."""
 _OF_ANSWERED: Final = frozenset(("duplicate", "hold_answer", "lose_answer", HIDE))
 Answering = Callable[[Request], Awaitable[Answer | Silence]]
 Act = Callable[[Fault, "str | None"], "Awaitable[None] | None"]
 
 
 class Faulted:
-    """Answers requests by `answer`, with the faults that they bring about.
+    """Answers requests with `answer`, and applies their faults.
 
-    `copies` answers one that comes again, in the place of `answer`. `act` applies a fault to
-    the cluster, `marks` holds markers or lets them go. `failures` is where exceptions of work go
-    that nobody waits for.
+    `copies` answers repeated requests instead of `answer`. `act` applies a fault to the cluster.
+    `marks` holds or releases markers. `failures` collects exceptions of background work.
     """
 
     def __init__(
@@ -44,7 +43,7 @@ class Faulted:
         self._working: set[asyncio.Task[None]] = set()
 
     async def handle(self, request: Request) -> Answer | Silence:
-        """The answer to a request, as its client gets it."""
+        """The answer that a request's client gets."""
         begun = now_ms()
         answer = await self._with_faults(request)
         self.record(request, begun, answer)
@@ -53,7 +52,7 @@ class Faulted:
         return answer
 
     def record(self, request: Request, begun: float, answer: Answer | Silence | None) -> None:
-        """Records a request that came at a time, in ms."""
+        """Records a request that arrived at `begun` (ms)."""
         if self.history is not None:
             told = answer if isinstance(answer, Answer) else None
             self.history.record(request, begun, now_ms(), told)
@@ -115,14 +114,14 @@ class Faulted:
             await done
 
     async def act(self, fault: Fault) -> None:
-        """Brings a fault of the cluster about at once. Raises BadFaultError where it takes a
+        """Applies a fault of the cluster at once. Raises BadFaultError for a fault that needs a
         request."""
         if fault.do in REQUEST_FAULTS:
             raise BadFaultError(f"{fault.do} needs `on`, the request that brings it about")
         await self._do(fault, fault.subject)
 
     async def _again(self, request: Request, fault: Fault) -> None:
-        """The request comes once more, or at last, and nobody gets the answer."""
+        """Processes a request again, or after its delay. Nobody gets the answer."""
         if fault.until is not None or fault.do == "delay":
             await fault.wait()
         begun = now_ms()
@@ -130,11 +129,11 @@ class Faulted:
             fault.failed = "the broker didn't answer"
         else:
             fault.fired += 1
-        if fault.do != "delay":  # which is recorded as lost
+        if fault.do != "delay":  # a delayed request is recorded as lost
             self.record(request, begun, None)
 
     def _hidden(self, request: Request, answer: Answer | Silence) -> Answer | Silence:
-        """The answer to Metadata without the partitions that are hidden."""
+        """An answer to Metadata without hidden partitions."""
         if request.name != "Metadata" or not isinstance(answer, Answer):
             return answer
         for fault in self._hiding:
@@ -156,7 +155,7 @@ class Faulted:
         self._marks(False)
 
     def later(self, work: Coroutine[Any, Any, None]) -> None:
-        """Has work done beside the requests; an exception is raised at the end."""
+        """Runs work in the background. Its exception is raised at the end."""
         task = asyncio.get_running_loop().create_task(work)
         self._working.add(task)
         task.add_done_callback(self._done)
@@ -168,8 +167,8 @@ class Faulted:
             self._failures.append(error)
 
     def report(self, answered: Mapping[str, int], refused: Mapping[str, Refusal]) -> list[str]:
-        """How many requests of each API were answered, why connections were closed that sent none,
-        and the results of the faults, in lines."""
+        """The report in lines: the numbers of answered requests by API, the reasons for closed
+        connections, and the results of the faults."""
         lines = [f"{sum(answered.values()):,} requests answered"]
         if answered:
             told = ", ".join(f"{name} {count:,}" for name, count in sorted(answered.items()))
@@ -185,8 +184,8 @@ class Faulted:
 
 
 async def _overtaken(request: Request, fault: Fault) -> None:
-    """Those behind the request are answered meanwhile: one, or all up to the one that the fault
-    names, or those that come within its time."""
+    """Lets requests after this one be answered first: one request, or all up to the fault's `until`
+    request, or all within the fault's time."""
     begun, passed = time.monotonic(), 0
     limit_s = fault.until / 1000 if isinstance(fault.until, int) else PATIENCE_S
     event = fault.listen() if isinstance(fault.until, Matcher) else None
@@ -207,5 +206,5 @@ async def _overtaken(request: Request, fault: Fault) -> None:
 
 
 def now_ms() -> float:
-    """The time of the clock on the wall, in ms."""
+    """The wall-clock time in ms."""
     return time.time() * 1000

@@ -1,4 +1,4 @@
-"""Scripts of known bugs: the faults of a bug's shortest run, and the clients' calls in it.
+"""Scripts of known bugs: the faults and the clients' calls of a bug's shortest run.
 
 `known_bugs.json` has them. `python tests/model/serve/gallery.py --schedules` makes it from the
 runs of `spec.bugs`.
@@ -19,8 +19,8 @@ FILE: Final = "known_bugs.json"
 
 
 class Script(NamedTuple):
-    """The schedule of a bug's run: `calls` of clients by step, `faults` as a script has them, and
-    the steps in which batches expire."""
+    """The schedule of a bug's run: the clients' `calls` by step, the `faults` as objects of a
+    script, and the steps in which batches expire."""
 
     bug: str
     transactional: bool

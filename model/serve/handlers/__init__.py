@@ -1,1 +1,1 @@
-"""Answers to requests: topics and logs, transactions, groups and their offsets."""
+"""Answers requests about topics and logs, transactions, groups and their offsets."""

@@ -1,4 +1,4 @@
-"""The operations that who asks may carry out, as answers have them (KIP-430).
+"""The authorized operations in answers (KIP-430).
 
 Source: AclOperation, AclEntry.supportedOperations (2.5.1, 3.6.2, 4.4.0)
 """
@@ -13,13 +13,13 @@ from ....spec.releases.features import RELEASED
 from ...cluster import Cluster
 
 NOT_ASKED: Final = -(2**31)
-"""Where a request doesn't ask for them."""
+"""The value in an answer whose request doesn't ask for operations."""
 OPERATIONS: Final = {
     "ALL": 2, "READ": 3, "WRITE": 4, "CREATE": 5, "DELETE": 6, "ALTER": 7, "DESCRIBE": 8,
     "CLUSTER_ACTION": 9, "DESCRIBE_CONFIGS": 10, "ALTER_CONFIGS": 11, "IDEMPOTENT_WRITE": 12,
     "TWO_PHASE_COMMIT": 15,
 }  # fmt: skip
-"""The numbers of operations."""
+"""The numbers of the operations."""
 _ON: Final[Mapping[str, tuple[str, ...]]] = {
     "TOPIC": (
         "READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS",
@@ -32,11 +32,11 @@ _ON: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 _ON_GROUPS_WITH_SETTINGS: Final = ("DESCRIBE_CONFIGS", "ALTER_CONFIGS")
-"""Further operations on groups, which have settings from 4.0 on."""
+"""Additional operations on groups, which have settings from 4.0 on."""
 
 
 def operations(cluster: Cluster, principal: str | None, resource: str, name: str) -> int:
-    """The operations on a resource that a principal may carry out: a bit for each number."""
+    """The operations that a principal may carry out on a resource, with a bit for each number."""
     known = _ON[resource]
     if resource == "GROUP" and RELEASED.index(cluster.protocol) >= RELEASED.index("4.0.0"):
         known += _ON_GROUPS_WITH_SETTINGS
@@ -46,7 +46,8 @@ def operations(cluster: Cluster, principal: str | None, resource: str, name: str
 
 
 def on_cluster(cluster: Cluster, principal: str | None) -> int:
-    """The operations on the cluster, for who may describe it (KafkaApis.handleDescribeCluster)."""
+    """The operations on the cluster for a principal that may describe it
+    (KafkaApis.handleDescribeCluster)."""
     if not cluster.allows(principal, "DESCRIBE", "CLUSTER", CLUSTER_NAME):
         return 0
     return operations(cluster, principal, "CLUSTER", CLUSTER_NAME)

@@ -1,4 +1,4 @@
-"""Answers DescribeConfigs, AlterConfigs and IncrementalAlterConfigs, of topics and brokers."""
+"""Answers DescribeConfigs, AlterConfigs and IncrementalAlterConfigs for topics and brokers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .partitions import Partitions
 
 _TOPIC, _BROKER = 2, 4
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
-"""What IncrementalAlterConfigs does with a value (AlterConfigOp.OpType)."""
+"""The operations of IncrementalAlterConfigs (AlterConfigOp.OpType)."""
 _Told = tuple[str, str | None]
 
 
 class ConfigApis:
-    """The answers of brokers about their settings, and those of topics. Settings of brokers can't
-    be changed."""
+    """Brokers' answers about their settings and topics' settings. Settings of brokers can't be
+    changed."""
 
     def __init__(self, cluster: Cluster, partitions: Partitions, settings: Settings) -> None:
         self._may, self._partitions, self._settings = cluster, partitions, settings
@@ -30,7 +30,7 @@ class ConfigApis:
         }
 
     def _refusal(self, request: Request, resource: Mapping[str, Any], operation: str) -> _Told:
-        """Why the settings of a resource are neither returned nor changed (NONE if they are)."""
+        """The error of a request about the settings of a resource, or NONE, and its message."""
         kind, name = resource["resource_type"], resource["resource_name"]
         if kind == _TOPIC:
             if not self._may.allows(request.principal, operation, "TOPIC", name):
@@ -50,7 +50,7 @@ class ConfigApis:
         return "NONE", None
 
     def describe(self, request: Request) -> Answer:
-        """DescribeConfigs. Of a broker, the answer has the settings that are heeded here."""
+        """DescribeConfigs. For a broker the answer has the settings that the server uses."""
         told: list[dict[str, Any]] = []
         has_synonyms = request.fields.get("include_synonyms", False)
         has_documentation = request.fields.get("include_documentation", False)
@@ -81,7 +81,7 @@ class ConfigApis:
         has_synonyms: bool,
         has_documentation: bool,
     ) -> dict[str, Any]:
-        """A setting of a resource, as the answer has it."""
+        """The entry of a setting in the answer."""
         if kind == _TOPIC:
             value = self._settings.topic(resource, name)
             source = self._settings.source(resource, name)
@@ -139,7 +139,7 @@ class ConfigApis:
     def _change(
         self, topic: str, values: dict[str, str | None], asked: Mapping[str, Any]
     ) -> str | None:
-        """Makes one change of IncrementalAlterConfigs to the values: why it can't be made."""
+        """Makes one change of IncrementalAlterConfigs. Returns the error message, or None."""
         name, operation = asked["name"], asked["config_operation"]
         setting = self._settings.of_topics.get(name)
         if operation == _DELETE:

@@ -1,7 +1,7 @@
 """Consumer groups whose coordinator assigns partitions (KIP-848): ConsumerGroupHeartbeat and
 ConsumerGroupDescribe.
 
-A stand-in beside the tables, which have the older protocol. Source: GroupMetadataManager
+It is a substitute: the tables have only the older protocol. Source: GroupMetadataManager
 .consumerGroupHeartbeat, CurrentAssignmentBuilder.
 """
 
@@ -21,9 +21,9 @@ from .groups import GroupApis
 from .partitions import Partitions
 
 HEARTBEAT_MS, SESSION_MS = 5_000, 45_000
-"""Defaults of group.consumer.heartbeat.interval.ms and group.consumer.session.timeout.ms."""
+"""The defaults of group.consumer.heartbeat.interval.ms and group.consumer.session.timeout.ms."""
 _LEAVES, _STATIC_LEAVES, _JOINS = -1, -2, 0
-"""Member epochs with which a member leaves a group, or joins it."""
+"""The member epochs with which a member leaves or joins a group."""
 _ASSIGNORS: Final = ("uniform", "range")
 _KNOWS_STALE: Final = 6
 """The first version of TxnOffsetCommit with STALE_MEMBER_EPOCH (KIP-1319)."""
@@ -32,8 +32,8 @@ Place = tuple[str, int]
 
 @dataclass
 class Member:
-    """A member: its subscription, and the partitions that it is to have (`assigned`) and still has
-    to give up (`revoking`)."""
+    """A member: its subscription, its partitions (`assigned`), and the partitions that it must
+    still give up (`revoking`)."""
 
     member_id: str
     client_id: str
@@ -47,18 +47,18 @@ class Member:
     assigned: set[Place] = field(default_factory=set[Place])
     revoking: set[Place] = field(default_factory=set[Place])
     told: set[Place] | None = None
-    """The assignment that it was last told."""
+    """The assignment in the member's last answer."""
 
 
 @dataclass
 class Group:
-    """A group: its epoch, and the partitions that each member is to have in the end (`target`)."""
+    """A group: its epoch, and the target assignment of each member (`target`)."""
 
     epoch: int = 0
     members: dict[str, Member] = field(default_factory=dict[str, Member])
     target: dict[str, set[Place]] = field(default_factory=dict[str, set[Place]])
     places: frozenset[Place] = frozenset()
-    """The partitions that were assigned."""
+    """The partitions of the present target assignment."""
     assignor: str = _ASSIGNORS[0]
 
     @property
@@ -74,7 +74,7 @@ class Group:
 
 
 class ConsumerGroupApis:
-    """The answers of the brokers that coordinate such groups."""
+    """The answers of the coordinators of these groups."""
 
     def __init__(self, cluster: Cluster, partitions: Partitions, classic: GroupApis) -> None:
         self._cluster, self._partitions, self._classic = cluster, partitions, classic
@@ -85,8 +85,8 @@ class ConsumerGroupApis:
         }
 
     def check(self, group_id: str, of: Identity, request: Request) -> tuple[str, Identity]:
-        """Whether a member may commit or fetch offsets (ConsumerGroup.validateOffsetCommit): an
-        error, and who it is for the tables, which don't know such members."""
+        """The error of a member's request about offsets (ConsumerGroup.validateOffsetCommit), and
+        the sender's identity for the tables, which don't know these members."""
         group = self.groups.get(group_id)
         if group is None or not group.members or (of.generation_id < 0 and not of.member_id):
             return "NONE", of
@@ -100,7 +100,7 @@ class ConsumerGroupApis:
         return error, Identity("", -1, None)
 
     def expire(self) -> None:
-        """Members that were silent for too long go."""
+        """Removes members whose session timeout is over."""
         now = self._cluster.now_ms
         for group in self.groups.values():
             for name in [n for n, m in group.members.items() if now > m.seen_ms + SESSION_MS]:
@@ -141,7 +141,7 @@ class ConsumerGroupApis:
         return Answer(told)
 
     def _refused(self, request: Request) -> str:
-        """Why a heartbeat is refused, or NONE (GroupCoordinatorService
+        """The error of a heartbeat, or NONE (GroupCoordinatorService
         .throwIfConsumerGroupHeartbeatRequestIsInvalid)."""
         asked = request.fields
         name, member_id, epoch = asked["group_id"], asked["member_id"], asked["member_epoch"]
@@ -183,14 +183,14 @@ class ConsumerGroupApis:
         return "NONE"
 
     def _repeats(self, member: Member, asked: Mapping[str, Any]) -> bool:
-        """Whether a member missed the answer with its new epoch
+        """Whether a member repeats its old epoch because it missed the answer with the new one
         (throwIfConsumerGroupMemberEpochIsInvalid)."""
         owned = self._owned(asked["topic_partitions"])
         is_before = asked["member_epoch"] == member.previous_epoch
         return is_before and owned is not None and owned <= member.assigned
 
     def _owned(self, given: Iterable[Mapping[str, Any]] | None) -> set[Place] | None:
-        """The partitions that a heartbeat names; None: they are as before."""
+        """The partitions in a heartbeat; None: unchanged."""
         if given is None:
             return None
         return {
@@ -200,7 +200,7 @@ class ConsumerGroupApis:
         }
 
     def _member(self, group: Group, request: Request, member_id: str) -> Member:
-        """The member of a heartbeat. A new target is made if there is a reason."""
+        """The member of a heartbeat. Computes a new target assignment if needed."""
         asked = request.fields
         member = group.members.get(member_id)
         is_changed = member is None or (
@@ -211,7 +211,7 @@ class ConsumerGroupApis:
             instance = asked["instance_id"]
             for other in list(group.members.values()):
                 if instance is not None and other.instance_id == instance:
-                    del group.members[other.member_id]  # its next instance takes its place
+                    del group.members[other.member_id]  # the member's next instance replaces it
                     group.target[member_id] = group.target.pop(other.member_id, set())
             group.members[member_id] = member
         member.seen_ms = self._cluster.now_ms
@@ -230,22 +230,22 @@ class ConsumerGroupApis:
         return member
 
     def _subscribed(self, member: Member) -> set[str]:
-        """The topics of a member that are there."""
+        """The existing topics of a member's subscription."""
         found = {name for name in member.topics if self._partitions.count(name)}
         if member.pattern is not None:
             found |= {n for n in self._partitions.names if re.fullmatch(member.pattern, n)}
         return found
 
     def _places(self, group: Group) -> frozenset[Place]:
-        """The partitions of all topics that members subscribe to."""
+        """The partitions of all subscribed topics."""
         topics = set[str]().union(*map(self._subscribed, group.members.values()))
         return frozenset(
             (name, number) for name in topics for number in range(self._partitions.count(name))
         )
 
     def _assign(self, group: Group) -> None:
-        """A new target in a new epoch: each member keeps its partitions, up to its fair share, and
-        those with the least get the rest."""
+        """Computes a new target assignment in a new epoch. Each member keeps its partitions up to
+        its fair share, and the members with the fewest partitions get the others."""
         group.epoch += 1
         group.places = self._places(group)
         subscribed = {name: self._subscribed(one) for name, one in group.members.items()}
@@ -270,7 +270,7 @@ class ConsumerGroupApis:
     def _reconcile(
         self, group: Group, member: Member, given: Iterable[Mapping[str, Any]] | None
     ) -> None:
-        """A member goes towards its target (CurrentAssignmentBuilder.build): it gives up the
+        """Moves a member towards its target (CurrentAssignmentBuilder.build): it gives up
         partitions outside of its target, takes the group's epoch, and gets partitions that others
         have given up."""
         target, owned = group.target[member.member_id], self._owned(given)

@@ -1,7 +1,9 @@
-"""Consumer groups, of the protocol in which the client that leads a group assigns partitions:
-JoinGroup, SyncGroup, Heartbeat, LeaveGroup, DescribeGroups, ListGroups and DeleteGroups.
+"""Consumer groups of the classic protocol, in which the group's leader, a client, assigns
+partitions: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, DescribeGroups, ListGroups and
+DeleteGroups.
 
-The cluster's group coordinator decides the answers; here is who waits for it.
+The cluster's group coordinator decides the answers. This module keeps the requests that wait for
+them.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from .metadata import Nodes
 
 _NOT_HERE: Final = "NOT_COORDINATOR"
 _USES: Final = {"OffsetFetch": "DESCRIBE", "DeleteGroups": "DELETE"}
-"""What requests that don't READ a group do with it."""
+"""The operation of requests that need another permission on a group than READ."""
 _Waiting = tuple[str, str, type]
 _SEVERAL_LEAVE: Final = 3
 """The first version of LeaveGroup that names several members."""
@@ -30,7 +32,7 @@ _CLIENT_HOST: Final = "/127.0.0.1"
 
 
 class GroupApis:
-    """The answers of the brokers that coordinate groups."""
+    """The answers of group coordinators."""
 
     def __init__(self, cluster: Cluster, nodes: Nodes) -> None:
         self._groups, self._nodes, self._may = cluster.groups, nodes, cluster
@@ -38,7 +40,7 @@ class GroupApis:
         self._clients: dict[str, dict[str, str]] = {}
         """The client id of each member, by group, then by member id."""
         self.others: dict[str, Any] = {}
-        """The groups whose coordinator assigns, by their ids: each has a `state`."""
+        """The groups whose coordinator assigns partitions, by id. Each has a `state`."""
         self.answers: Mapping[str, Callable[[Request], Any]] = {
             "JoinGroup": self.join,
             "SyncGroup": self.sync,
@@ -50,20 +52,20 @@ class GroupApis:
         }
 
     def refusal(self, request: Request, group_id: str) -> str:
-        """An error, or NONE where who asks may use a group so, and the broker that was asked
-        coordinates it."""
+        """The error of a request about a group, or NONE: the principal may use the group, and the
+        broker coordinates it."""
         use = _USES.get(request.name, "READ")
         error = self._may.use_of_group(request.principal, group_id, use)
         return error if error != "NONE" else self.elsewhere(request, group_id)
 
     def elsewhere(self, request: Request, group_id: str) -> str:
-        """An error, or NONE where the broker that was asked coordinates a group of this id."""
+        """NOT_COORDINATOR, or NONE if the asked broker coordinates a group of this id."""
         error = self._groups.validate(request.name, group_id)
         is_other = self._nodes.group_coordinator(group_id) != request.node
         return _NOT_HERE if is_other and error != "INVALID_GROUP_ID" else error
 
     def settle(self) -> None:
-        """Sends the answers to requests that have waited for them."""
+        """Sends the answers of waiting requests."""
         while self._groups.answered:
             group_id, member_id, response = self._groups.answered.pop(0)
             waiting = self._waiting.pop((group_id, member_id, type(response)), None)
@@ -82,7 +84,7 @@ class GroupApis:
         return await self._waiting[key]
 
     async def join(self, request: Request) -> Answer:
-        """JoinGroup: answered when all members have joined."""
+        """JoinGroup. The answer comes when all members have joined."""
         asked = request.fields
         name, member_id = asked["group_id"], asked["member_id"]
         error = self.refusal(request, name)
@@ -106,7 +108,7 @@ class GroupApis:
         return await self._answer(name, joined.member_id, joined)
 
     async def sync(self, request: Request) -> Answer:
-        """SyncGroup: answered when the group's leader has sent the assignments."""
+        """SyncGroup. The answer comes when the group's leader has sent the assignments."""
         asked = request.fields
         name = asked["group_id"]
         error = self.refusal(request, name)
@@ -130,7 +132,7 @@ class GroupApis:
         return Answer({"error_code": error})
 
     def leave(self, request: Request) -> Answer:
-        """LeaveGroup: of one member, or of several."""
+        """LeaveGroup for one member or several."""
         asked = request.fields
         name = asked["group_id"]
         error = self.refusal(request, name)
@@ -186,16 +188,16 @@ class GroupApis:
         }
 
     def known(self, name: str) -> Group | None:
-        """The group with an id, if there is one."""
+        """The group with this id, or None."""
         group = self._groups.groups.get(name)
         return group if group is not None and group.is_known else None
 
     def _is_other(self, name: str) -> bool:
-        """Whether the coordinator assigns in a group that has members."""
+        """Whether the coordinator assigns partitions in this group, and it has members."""
         return name in self.others and self.others[name].state != "Empty"
 
     def subscribed(self, group_id: str) -> set[str] | None:
-        """The topics that members of a group subscribe to; None if its protocol doesn't tell
+        """The subscribed topics of a group; None if its protocol doesn't show them
         (GroupMetadata.isSubscribedToTopic)."""
         group, found = self._groups.groups[group_id], set[str]()
         if group.members and group.protocol_type != "consumer":
@@ -205,7 +207,7 @@ class GroupApis:
         return found
 
     def list(self, request: Request) -> Answer:
-        """ListGroups: those that the broker coordinates, and that may be described."""
+        """ListGroups: the broker's groups that the principal may describe."""
         found: list[dict[str, Any]] = []
         wanted = [state.lower() for state in request.fields.get("states_filter") or ()]
         types = [kind.lower() for kind in request.fields.get("types_filter") or ()]
@@ -238,28 +240,27 @@ class GroupApis:
             if error == "NONE":
                 was_other = self.others.pop(name, None) is not None
                 error = self._groups.delete(name)
-                if was_other and error == "GROUP_ID_NOT_FOUND":  # it has no offsets
+                if was_other and error == "GROUP_ID_NOT_FOUND":  # the group has no offsets
                     error = "NONE"
             told.append({"group_id": name, "error_code": error})
         return Answer({"results": told})
 
 
 def identity(asked: Mapping[str, Any]) -> Identity:
-    """The identity of a requester: no member, no generation, no instance if its version lacks
-    them."""
-    # of OffsetCommit the generation has a longer name
+    """The sender's identity. Fields that the request's version lacks are empty."""
+    # OffsetCommit has a longer name for the generation
     generation = asked.get("generation_id_or_member_epoch", asked.get("generation_id", -1))
     return Identity(asked.get("member_id", ""), generation, asked.get("group_instance_id"))
 
 
 def _state(group: Group) -> str:
-    """The state of a group, as answers have it: PreparingRebalance."""
+    """Kafka's name of a group's state, such as PreparingRebalance."""
     return "".join(word.capitalize() for word in group.status.split("_"))
 
 
 def _topics(metadata: bytes) -> set[str]:
-    """The topics in a member's subscription, whose version and their number come first
-    (ConsumerProtocolSubscription). Raises nothing: a subscription that can't be read has none."""
+    """The topics in a member's subscription (ConsumerProtocolSubscription). Empty if the
+    subscription can't be read."""
     found, at = set[str](), 6
     for _ in range(int.from_bytes(metadata[2:6])):
         size = int.from_bytes(metadata[at : at + 2])
@@ -271,7 +272,7 @@ def _topics(metadata: bytes) -> set[str]:
 
 
 def _fields(response: JoinGroupResponse | SyncGroupResponse) -> dict[str, Any]:
-    """A response in its wire form."""
+    """A response's fields as on the wire."""
     if isinstance(response, SyncGroupResponse):
         if response.error != "NONE":
             return {"error_code": response.error}

@@ -20,7 +20,7 @@ from .partitions import LEADER_EPOCH, OFFSETS_TOPIC, Partitions, partition_name
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 _NO_SESSION, _NEW_SESSION = -1, 0
-"""The epochs of a Fetch that doesn't belong to a session (FetchMetadata.isFull)."""
+"""The session epochs of a Fetch without an existing session (FetchMetadata.isFull)."""
 _WRONG_TIMES: Final = "One or more records have been rejected due to invalid timestamp"
 _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -4, -5, -6
 _KNOWN_SINCE: Final = {
@@ -31,17 +31,17 @@ _KNOWN_SINCE: Final = {
     _LATEST_TIERED: 9,
     _EARLIEST_PENDING: 11,
 }
-"""The first versions of ListOffsets in which these are no times."""
+"""The first version of ListOffsets in which each of these special timestamps exists."""
 _NEVER: Final = 1 << 15
 _ZSTD: Final = 4
 _LENGTH_AT, _SHORTEST, _MAGIC_AT, _NEWEST_MAGIC = (8, 12), 14, 16, 2
-"""Of a batch, the place of its length, the shortest length, the place of its magic, and the newest
-one."""
+"""For a batch: the place of its length, the shortest length, the place of its magic byte, and the
+newest magic."""
 _USES: Final = {
     "Produce": "WRITE", "Fetch": "READ", "ListOffsets": "DESCRIBE", "DescribeProducers": "READ",
     "OffsetForLeaderEpoch": "DESCRIBE", "DeleteRecords": "DELETE",
 }  # fmt: skip
-"""What a request does with the topics that it names."""
+"""The operation on topics that each request needs permission for."""
 _OF_APIS: Final = frozenset(
     ("TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_TOPIC_ID", "UNKNOWN_TOPIC_OR_PARTITION")
 )
@@ -50,8 +50,8 @@ _UNKNOWN, _NOT_LEADER = "UNKNOWN_TOPIC_OR_PARTITION", "NOT_LEADER_OR_FOLLOWER"
 
 
 class LogApis:
-    """The answers of the brokers that lead partitions. `grown` is set when a partition has got
-    something new, for those who wait for it."""
+    """The answers of partition leaders. `grown` is set when a partition has new data, for waiting
+    fetches."""
 
     def __init__(
         self, cluster: Cluster, nodes: Nodes, partitions: Partitions, settings: Settings
@@ -59,16 +59,17 @@ class LogApis:
         self._cluster, self._nodes, self._partitions = cluster, nodes, partitions
         self._settings = settings
         self._knows_few = RELEASED.index(cluster.protocol) >= RELEASED.index("3.7")
-        """Whether all replicas of a partition are enough (Partition.effectiveMinIsr)."""
+        """Whether min.insync.replicas is limited by the number of replicas
+        (Partition.effectiveMinIsr)."""
         self._knows_times = RELEASED.index(cluster.protocol) >= RELEASED.index("3.9")
-        """Whether ListOffsets refuses times below 0 that it doesn't know
+        """Whether ListOffsets refuses unknown timestamps below 0
         (KafkaApis.handleListOffsetRequestV1AndAbove, ReplicaManager.fetchOffset)."""
         self._lists_none = RELEASED.index(cluster.protocol) >= RELEASED.index("3.0")
-        """Whether Fetch has an empty list of aborted transactions beside an error of KafkaApis
-        (FetchResponse.partitionResponse), in place of null."""
+        """Whether Fetch has an empty list of aborted transactions, not null, with an error of
+        KafkaApis (FetchResponse.partitionResponse)."""
         self.grown = asyncio.Event()
         self.reads_beyond_stable = False
-        """A planted bug: read_committed consumers get what is beyond the last stable offset."""
+        """A planted bug: read_committed consumers get records beyond the last stable offset."""
         self.answers: Mapping[str, Callable[[Request], Any]] = {
             "Produce": self.produce,
             "Fetch": self.fetch,
@@ -81,13 +82,13 @@ class LogApis:
         }
 
     def wake(self) -> None:
-        """Those who wait for something new look again."""
+        """Wakes waiting fetches."""
         self.grown.set()
         self.grown = asyncio.Event()
 
     def _refusal(self, request: Request, topic: Mapping[str, Any], number: int) -> str | None:
-        """Why who asks gets nothing of a partition: he may not use the topic so, or the broker that
-        was asked doesn't lead it; None where he does. Clients don't write to internal topics."""
+        """The error of a request about a partition, or None: the principal may not use the topic,
+        the broker doesn't lead the partition, or the request would write to an internal topic."""
         if self._partitions.is_unknown(topic):
             return "UNKNOWN_TOPIC_ID"
         name = _name(topic)
@@ -108,7 +109,7 @@ class LogApis:
     # Produce ------------------------------------------------------------------------------------
 
     def produce(self, request: Request) -> Answer | Silence:
-        """Produce. Nobody is answered who asks for no acknowledgement."""
+        """Produce. A request with acks=0 gets no answer."""
         asked = request.fields
         read = {
             (topic["name"], part["index"]): _batch(part["records"], request.version)
@@ -149,13 +150,13 @@ class LogApis:
         self.wake()
         if asked["acks"]:
             return Answer({"responses": responses})
-        # who gets no answer learns of an error by this (KafkaApis.handleProduceRequest)
+        # the closed connection shows the error (KafkaApis.handleProduceRequest)
         return LOST if is_refused else UNANSWERED
 
     def _over_limit(
         self, request: Request, place: tuple[str, int], batch: RecordBatch, size: int
     ) -> dict[str, Any]:
-        """The error of a batch that its topic doesn't take as it is, or now; NONE if it does
+        """The answer to a batch that exceeds a limit of its topic; NONE without one
         (Partition.appendRecordsToLeader, LogValidator.validateTimestamp)."""
         topic, _ = place
         replicas = len(self._holders(*place))
@@ -179,7 +180,7 @@ class LogApis:
         return {"error_code": "NONE"}
 
     def _wrong_times(self, topic: str, batch: RecordBatch) -> list[tuple[int, str]]:
-        """The records whose timestamps are too far from the broker's clock, and a text for each."""
+        """The records whose timestamps are too far from the broker's clock, each with a message."""
         limits = self._settings.time_limits(topic)
         if limits is None:
             return []
@@ -228,8 +229,8 @@ class LogApis:
     # Fetch --------------------------------------------------------------------------------------
 
     async def fetch(self, request: Request) -> Answer:
-        """Fetch: answers when there is enough, or the longest wait is over. There are no sessions
-        (FetchManager.newContext)."""
+        """Fetch. The answer comes when there are min_bytes, or max_wait is over. There are no
+        sessions (FetchManager.newContext)."""
         asked = request.fields
         if asked.get("session_epoch", _NO_SESSION) not in (_NO_SESSION, _NEW_SESSION):
             return Answer({"error_code": "FETCH_SESSION_ID_NOT_FOUND", "session_id": 0})
@@ -294,7 +295,7 @@ class LogApis:
             ]
         return told
 
-    # The rest -----------------------------------------------------------------------------------
+    # Other requests -----------------------------------------------------------------------------
 
     def list_offsets(self, request: Request) -> Answer:
         """ListOffsets."""
@@ -340,7 +341,7 @@ class LogApis:
         return told | {"offset": found[0], "timestamp": found[1], "leader_epoch": LEADER_EPOCH}
 
     def offset_for_leader_epoch(self, request: Request) -> Answer:
-        """OffsetForLeaderEpoch: all records are of one epoch."""
+        """OffsetForLeaderEpoch. All records have the same leader epoch."""
         topics: list[dict[str, Any]] = []
         for topic in request.fields["topics"]:
             found: list[dict[str, Any]] = []
@@ -378,7 +379,7 @@ class LogApis:
         return Answer({"topics": topics})
 
     def describe_log_dirs(self, request: Request) -> Answer:
-        """DescribeLogDirs: one directory, with the partitions of which the broker has a replica."""
+        """DescribeLogDirs: one directory with the broker's replicas."""
         if not self._cluster.allows(request.principal, "DESCRIBE", "CLUSTER", CLUSTER_NAME):
             return Answer({"error_code": "CLUSTER_AUTHORIZATION_FAILED"})
         asked = request.fields["topics"]
@@ -399,7 +400,7 @@ class LogApis:
         return self._nodes.replicas_of(topic, number, self._partitions.replicas(topic))
 
     def write_markers(self, request: Request) -> Answer:
-        """WriteTxnMarkers, from whoever sends it."""
+        """WriteTxnMarkers, from any sender that may send it."""
         markers: list[dict[str, Any]] = []
         refusal = self._cluster.may_write_markers(request.principal)
         refused = None if refusal == "NONE" else refusal
@@ -444,28 +445,29 @@ class LogApis:
 
 
 _MEMORY: Final = "/memory"
-"""The directory of logs, by name."""
+"""The name of the log directory."""
 
 
 def _name(topic: Mapping[str, Any]) -> str:
-    """The name of a topic in a request: it has several keys."""
+    """The name of a topic in a request. The key differs between requests."""
     return topic["topic"] if "topic" in topic else topic["name"]
 
 
 def _who(topic: Mapping[str, Any]) -> dict[str, Any]:
-    """The topic of an answer, as its request has it: by name, id or both."""
+    """The topic's name, id or both in an answer, as in its request."""
     keys = ("name", "topic", "topic_id")
     return {key: topic[key] for key in keys if key in topic}
 
 
 def _unread(error: str) -> dict[str, Any]:
-    """A partition of which nothing is read, for an error (ReplicaManager.createLogReadResult)."""
+    """The fetch result of a partition with an error (ReplicaManager.createLogReadResult)."""
     nothing = {"high_watermark": -1, "last_stable_offset": -1, "log_start_offset": -1}
     return {"error_code": error, **nothing, "records": b"", "aborted_transactions": None}
 
 
 def _epoch_error(asked: Mapping[str, Any]) -> str | None:
-    """Whether a client knows the leader's epoch (Partition.checkCurrentLeaderEpoch)."""
+    """The error of a client with another leader epoch, or None
+    (Partition.checkCurrentLeaderEpoch)."""
     given = asked.get("current_leader_epoch", -1)
     if given > LEADER_EPOCH:
         return "UNKNOWN_LEADER_EPOCH"
@@ -477,8 +479,8 @@ def _is_transactional(batch: RecordBatch) -> bool:
 
 
 def _batch(data: bytes | None, version: int) -> tuple[RecordBatch | None, str]:
-    """The one batch of a partition, or the error that there is in place of it
-    (ProduceRequest.validateRecords, LogValidator)."""
+    """The only batch of a partition, or None with an error (ProduceRequest.validateRecords,
+    LogValidator)."""
     if not data:
         return None, "INVALID_RECORD"
     if (wrong := _framing_error(data)) is not None:
@@ -498,7 +500,7 @@ def _batch(data: bytes | None, version: int) -> tuple[RecordBatch | None, str]:
 
 
 def _framing_error(data: bytes) -> str | None:
-    """The error of bytes that don't begin with a batch that is there whole; None if they do
+    """The error of bytes that don't begin with a complete batch, or None
     (ByteBufferLogInputStream.nextBatchSize)."""
     if len(data) < _LENGTH_AT[1]:
         return "INVALID_RECORD"

@@ -29,10 +29,11 @@ CLUSTER_ID: Final = "epochfence"
 
 @dataclass
 class Nodes:
-    """The brokers by their numbers, and the partitions that they lead and coordinate. A partition
-    that coordinates transactional ids may have moved to another broker.
+    """The brokers, and the partitions that they lead and coordinate. A partition of the transaction
+    log may have moved to another broker.
 
-    `addresses` are those that clients get, `racks` by broker (none if empty).
+    `addresses` are the addresses in answers. `racks` are assigned to brokers in turn (empty: no
+    racks).
     """
 
     count: int
@@ -40,13 +41,13 @@ class Nodes:
     moved: dict[int, int] = field(default_factory=dict[int, int])
     racks: tuple[str, ...] = ()
     most_in_sync: int | None = None
-    """How many replicas of a partition are in sync, at most; None: all are."""
+    """The largest number of in-sync replicas of a partition; None: all replicas."""
     first: int = 0
     """The id of the first broker, which is the controller."""
     placed: dict[tuple[str, int], list[int]] = field(
         default_factory=dict[tuple[str, int], list[int]]
     )
-    """The replicas of partitions that somebody has chosen, the leader first."""
+    """The replicas of partitions that a client has assigned, the leader first."""
 
     @property
     def ids(self) -> range:
@@ -58,7 +59,8 @@ class Nodes:
         return self.ids[number % self.count]
 
     def replicas(self, number: int, factor: int) -> list[int]:
-        """The brokers with a replica of a partition, its leader first, then those in sync."""
+        """The brokers with a replica of a partition: the leader, then the in-sync replicas, then
+        others."""
         return [self.leader(number + other) for other in range(min(factor, self.count))]
 
     def leader_of(self, topic: str, number: int) -> int:
@@ -72,12 +74,12 @@ class Nodes:
         return self.replicas(number, factor) if placed is None else placed
 
     def forget(self, topic: str) -> None:
-        """A topic is gone."""
+        """Removes the assigned replicas of a deleted topic."""
         for place in [place for place in self.placed if place[0] == topic]:
             del self.placed[place]
 
     def in_sync(self, replicas: int) -> int:
-        """How many of so many replicas of a partition are in sync."""
+        """The number of in-sync replicas of a partition with this number of replicas."""
         return replicas if self.most_in_sync is None else min(replicas, self.most_in_sync)
 
     def rack(self, node: int) -> str | None:
@@ -85,7 +87,7 @@ class Nodes:
         return self.racks[self.ids.index(node) % len(self.racks)] if self.racks else None
 
     def told(self) -> list[dict[str, Any]]:
-        """The brokers, as answers have them."""
+        """The brokers' entries in answers."""
         return [
             {"node_id": node, "broker_id": node, "host": host, "port": port,
              "rack": self.rack(node)}
@@ -105,15 +107,15 @@ class Nodes:
         return self.leader(partition_for(group_id))
 
     def move(self, transactional_id: str) -> int:
-        """Another broker coordinates the id from now on, where there is another: which."""
+        """Moves the id's partition to the next broker, if there are several. Returns the broker."""
         node = self.leader(self.ids.index(self.coordinator(transactional_id)) + 1)
         self.moved[partition_for(transactional_id)] = node
         return node
 
 
 class MetadataApis:
-    """The answers to requests about the cluster itself. `deleted` is called with each topic that
-    is."""
+    """The answers to requests about the cluster itself. `deleted` is called with each deleted
+    topic."""
 
     def __init__(
         self,
@@ -127,7 +129,7 @@ class MetadataApis:
         self._may = partitions.cluster
         place = RELEASED.index(partitions.cluster.protocol)
         self._knows_names = place >= RELEASED.index("2.8")
-        """Whether Metadata looks at the name of a topic that it doesn't make
+        """Whether Metadata checks the name of a topic that it doesn't create
         (KafkaApis.getTopicMetadata)."""
         self.answers: Mapping[str, Callable[[Request], Answer]] = {
             "Metadata": self.metadata,
@@ -140,8 +142,8 @@ class MetadataApis:
         }
 
     def metadata(self, request: Request) -> Answer:
-        """Metadata. It makes a missing topic, unless that is forbidden. For all topics, the answer
-        has those that may be described."""
+        """Metadata. It creates a missing topic, unless the request forbids it. A request for all
+        topics returns those that the principal may describe."""
         asked = request.fields["topics"]
         makes = self._settings.broker("auto.create.topics.enable").lower() == "true"
         makes &= request.fields.get("allow_auto_topic_creation", True)
@@ -161,7 +163,7 @@ class MetadataApis:
         )
 
     def _asked(self, request: Request, topic: Mapping[str, Any], makes: bool) -> dict[str, Any]:
-        """A topic that was asked for by name, or (from version 10 on) by id."""
+        """The entry of a topic that was requested by name or (from version 10 on) by id."""
         topic_id = topic.get("topic_id")
         if topic_id is None and topic["name"] is not None:
             return self._topic(request, topic["name"], makes)
@@ -171,7 +173,7 @@ class MetadataApis:
         return self._topic(request, name, makes=False)
 
     def _seen(self, request: Request, name: str) -> str | None:
-        """Why who asks may not see a topic; None where he may."""
+        """The error if the principal may not describe a topic; None if it may."""
         error = self._may.use_of(request.principal, name, "DESCRIBE")
         return None if error == "NONE" else error
 
@@ -215,7 +217,7 @@ class MetadataApis:
         return on_cluster(self._may, request.principal) if is_asked else NOT_ASKED
 
     def _replicas(self, name: str, number: int) -> tuple[int, list[int]]:
-        """The leader of a partition, and all its replicas."""
+        """The leader and all replicas of a partition."""
         if name == LOG_TOPIC:
             leader = self._nodes.log_leader(number)
             return leader, [leader]
@@ -223,12 +225,12 @@ class MetadataApis:
         return replicas[0], replicas
 
     def _made(self, request: Request, name: str) -> str:
-        """Makes a topic that a client has named: an error."""
+        """Creates a topic that a client has named; returns the error."""
         error = self._may.may_create(request.principal, name, by_metadata=True)
         return error if error != "NONE" else self._partitions.create(name, self._partitions.made)
 
     def describe_cluster(self, request: Request) -> Answer:
-        """DescribeCluster. There are no controllers to ask for."""
+        """DescribeCluster. The endpoint type for controllers isn't supported."""
         kind = request.fields.get("endpoint_type", _BROKERS)
         if kind == _CONTROLLERS:
             return Answer({"error_code": "MISMATCHED_ENDPOINT_TYPE"})
@@ -244,7 +246,7 @@ class MetadataApis:
         )
 
     def find_coordinator(self, request: Request) -> Answer:
-        """FindCoordinator, of a transactional id or a group; from version 4 on, of several."""
+        """FindCoordinator for a transactional id or a group; from version 4 on for several."""
         kind = request.fields.get("key_type", _GROUP)
         if "coordinator_keys" not in request.fields:
             return Answer(self._coordinator(request, request.fields["key"], kind))
@@ -288,8 +290,8 @@ class MetadataApis:
         return Answer({"topics": told})
 
     def _properties(self, request: Request, topic: str, count: int, factor: int) -> dict[str, Any]:
-        """The properties of a topic in the answer to its creation, if its settings may be
-        described (ControllerApis.createTopics)."""
+        """The properties of a created topic in the answer, if the principal may describe its
+        settings (ControllerApis.createTopics)."""
         if not self._may.allows(request.principal, "DESCRIBE_CONFIGS", "TOPIC", topic):
             return {"topic_config_error_code": ErrorCode.topic_authorization_failed.value}
         configs = [
@@ -305,7 +307,7 @@ class MetadataApis:
         return {"num_partitions": count, "replication_factor": factor, "configs": configs}
 
     def _wanted(self, topic: Mapping[str, Any]) -> tuple[int, int]:
-        """How many partitions a topic gets, and how many replicas each."""
+        """The number of partitions of a new topic, and of replicas of each."""
         if assigned := topic.get("assignments"):
             return len(assigned), len(assigned[0]["broker_ids"])
         count, factor = topic["num_partitions"], topic["replication_factor"]
@@ -317,7 +319,7 @@ class MetadataApis:
     def _created(
         self, request: Request, topic: Mapping[str, Any], count: int, factor: int
     ) -> tuple[str, str | None]:
-        """Makes a topic as it is asked for: an error, and why."""
+        """Creates a topic; returns the error and its message."""
         name = topic["name"]
         error = self._may.may_create(request.principal, name, by_metadata=False)
         if error != "NONE":
@@ -354,7 +356,7 @@ class MetadataApis:
         return "NONE", None
 
     def _place(self, topic: str, assigned: Iterable[Mapping[str, Any]], first: int) -> None:
-        """Partitions from `first` on have the replicas that a client has chosen."""
+        """Sets the replicas of partitions from `first` on to those that a client has assigned."""
         for n, each in enumerate(assigned):
             number = each.get("partition_index", first + n)
             self._nodes.placed[topic, number] = list(each["broker_ids"])
@@ -362,7 +364,7 @@ class MetadataApis:
     def _is_assignment(
         self, assigned: Iterable[Mapping[str, Any]], first: int, factor: int
     ) -> bool:
-        """Whether these are replicas for partitions from `first` on."""
+        """Whether an assignment of replicas to partitions from `first` on is valid."""
         numbers = [each.get("partition_index", first + n) for n, each in enumerate(assigned)]
         lists = [each["broker_ids"] for each in assigned]
         return sorted(numbers) == list(range(first, first + len(numbers))) and all(
@@ -425,7 +427,7 @@ class MetadataApis:
         return Answer({"responses": told})
 
     def describe_acls(self, request: Request) -> Answer:
-        """DescribeAcls. Who is no user of a served cluster's own needs DESCRIBE on the cluster."""
+        """DescribeAcls. The principal needs DESCRIBE on the cluster."""
         acls, asked = self._may.acls, request.fields
         error, told = "NONE", dict[tuple[str, str, str], list[dict[str, Any]]]()
         if acls is None:
@@ -459,12 +461,12 @@ _ANY: Final = 1
 _RESOURCE_TYPES: Final = {"TOPIC": 2, "GROUP": 3, "CLUSTER": 4, "TRANSACTIONAL_ID": 5}
 _PATTERNS: Final = {"LITERAL": 3, "PREFIXED": 4}
 _PERMISSIONS: Final = {"DENY": 2, "ALLOW": 3}
-"""The numbers of ACLs' parts (ResourceType, PatternType, AclPermissionType)."""
+"""The numbers in ACLs (ResourceType, PatternType, AclPermissionType)."""
 
 
 class ReplicaApis:
-    """Answers ElectLeaders, AlterPartitionReassignments and ListPartitionReassignments: a partition
-    has the replicas that somebody asks for at once, and the first of them leads it."""
+    """Answers ElectLeaders, AlterPartitionReassignments and ListPartitionReassignments. A
+    reassignment is complete at once, and the first replica is the leader."""
 
     def __init__(self, cluster: Cluster, nodes: Nodes, partitions: Partitions) -> None:
         self._may, self._nodes, self._partitions = cluster, nodes, partitions
@@ -478,7 +480,7 @@ class ReplicaApis:
         return not self._may.allows(request.principal, operation, "CLUSTER", CLUSTER_NAME)
 
     def elect(self, request: Request) -> Answer:
-        """ElectLeaders: the first replica leads already (ReplicationControlManager.electLeader)."""
+        """ElectLeaders. The first replica already leads (ReplicationControlManager.electLeader)."""
         if self._is_refused(request, "ALTER"):
             return Answer({"error_code": _CLUSTER_FORBIDDEN, "replica_election_results": []})
         told: list[dict[str, Any]] = []
@@ -509,8 +511,8 @@ class ReplicaApis:
         return Answer({"responses": told})
 
     def _refusal(self, place: tuple[str, int], wanted: list[int] | None, may_resize: bool) -> str:
-        """Why a partition doesn't get these replicas; NONE if it does. None takes a change back
-        that isn't over."""
+        """The error of a reassignment to these replicas, or NONE. None as replicas cancels a
+        reassignment in progress."""
         if not self._partitions.has(*place):
             return _UNKNOWN
         if wanted is None:
@@ -522,6 +524,6 @@ class ReplicaApis:
         return "NONE" if is_fitting else "INVALID_REPLICATION_FACTOR"
 
     def reassigning(self, request: Request) -> Answer:
-        """ListPartitionReassignments: each is over at once."""
+        """ListPartitionReassignments. The list is empty: each reassignment is complete at once."""
         error = _CLUSTER_FORBIDDEN if self._is_refused(request, "DESCRIBE") else "NONE"
         return Answer({"error_code": error, "topics": []})

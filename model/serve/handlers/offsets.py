@@ -1,7 +1,7 @@
 """The offsets of consumer groups: OffsetCommit, OffsetFetch, OffsetDelete and TxnOffsetCommit.
 
-The cluster decides who may commit, and the answers. This module keeps the details that go with an
-offset on the wire, by the offset's place in the log.
+The cluster decides the answers. This module keeps the other data of an offset on the wire, by the
+offset's place in the log.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Place = tuple[str, int]
 
 
 class Details(NamedTuple):
-    """A client's data about an offset that it committed."""
+    """A client's data with a committed offset."""
 
     leader_epoch: int = -1
     metadata: str = ""
 
 
 class OffsetApis:
-    """The answers of the brokers that keep offsets."""
+    """The answers of group coordinators about offsets."""
 
     def __init__(
         self, cluster: Cluster, partitions: Partitions, groups: GroupApis,
@@ -39,10 +39,10 @@ class OffsetApis:
         self._cluster, self._partitions, self._groups = cluster, partitions, groups
         self._settings = settings
         self._drops_empty = RELEASED.index(cluster.protocol) < RELEASED.index("4.0.0")
-        """Whether a group without members goes with its last offset
+        """Whether a group without members is removed with its last offset
         (GroupMetadataManager.cleanupGroupMetadata)."""
         self.details: dict[tuple[str, Place], dict[int, Details]] = {}
-        """By group and partition, then by the offset's place in the log."""
+        """The details by group and partition, then by the offset's place in the log."""
         self.answers: Mapping[str, Callable[[Request], Answer]] = {
             "OffsetCommit": self.commit,
             "OffsetFetch": self.fetch,
@@ -51,11 +51,11 @@ class OffsetApis:
         }
 
     def delete_topic(self, topic: str) -> None:
-        """The offsets of a topic that is gone are gone."""
+        """Removes the offsets of a deleted topic."""
         self._forget(lambda place: place[0] == topic)
 
     def _forget(self, is_gone: Callable[[Place], bool], group_id: str | None = None) -> None:
-        """Forgets the offsets of these partitions, of one group or of all."""
+        """Removes the offsets of these partitions, for one group or all."""
         self._cluster.groups.forget(is_gone, group_id)
         for group, place in [*self.details]:
             if group_id in (None, group) and is_gone(place):
@@ -99,9 +99,9 @@ class OffsetApis:
     def _committed(
         self, request: Request, refused: str, kept: Callable[[Mapping[Place, int]], str]
     ) -> Answer:
-        """The answer to a commit, by partition. `refused` is the error of every partition, or NONE.
+        """The answer to a commit, by partition. `refused` is an error for every partition, or NONE.
         A partition that doesn't exist or may not be read has its own error. The group decides about
-        the rest."""
+        the others."""
         asked, group_id = request.fields, request.fields["group_id"]
         given = {
             (topic["name"], part["partition_index"]): part
@@ -142,16 +142,15 @@ class OffsetApis:
         )
 
     def _remember(self, group_id: str, place: Place, at: int, details: Details) -> None:
-        """Keeps the details of the offset that is committed, and of those that are pending: they
-        are behind it in the log."""
+        """Keeps the details of the committed offset and of pending ones, which come after it in the
+        log."""
         before = self.details.get((group_id, place), {})
         since = self._cluster.groups.fetch(group_id, place).appended
         left = {appended: old for appended, old in before.items() if appended >= since}
         self.details[group_id, place] = {**left, at: details}
 
     def _unread(self, request: Request, topic: Mapping[str, Any], place: Place) -> str:
-        """Why nobody commits an offset of a partition, or NONE: it may not be read, or isn't
-        there."""
+        """The error of a commit for a partition that may not be read or doesn't exist, or NONE."""
         if self._partitions.is_unknown(topic):
             return "UNKNOWN_TOPIC_ID"
         error = self._cluster.use_of(request.principal, place[0], "READ")
@@ -159,8 +158,8 @@ class OffsetApis:
         return error if error != "NONE" or is_there else "UNKNOWN_TOPIC_OR_PARTITION"
 
     def fetch(self, request: Request) -> Answer:
-        """OffsetFetch; from version 8 on, of several groups. With `require_stable` the answer
-        leaves out offsets that a transaction may still change."""
+        """OffsetFetch; from version 8 on for several groups. With `require_stable`, offsets that a
+        transaction may still change have an error."""
         asked = request.fields
         if "groups" not in asked:
             return Answer(self._of_group(request, asked))
@@ -212,7 +211,7 @@ class OffsetApis:
         }
 
     def delete(self, request: Request) -> Answer:
-        """OffsetDelete, of partitions that no member subscribes to (GroupCoordinator
+        """OffsetDelete for partitions that no member subscribes to (GroupCoordinator
         .handleDeleteOffsets)."""
         group_id = request.fields["group_id"]
         if not self._cluster.allows(request.principal, "DELETE", "GROUP", group_id):
@@ -242,7 +241,7 @@ class OffsetApis:
             topics.append({"name": name, "partitions": told})
         self._forget(gone.__contains__, group_id)
         if self._drops_empty and not self._cluster.groups.places(group_id):
-            self._cluster.groups.delete(group_id)  # where it has no members
+            self._cluster.groups.delete(group_id)  # if the group has no members
         return Answer({"topics": topics})
 
     def _unseen(self, request: Request, topic: str) -> str:

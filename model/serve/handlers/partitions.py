@@ -1,4 +1,4 @@
-"""Topics, and the bytes of their partitions beside the leaders of the oracle that judge them."""
+"""Topics, and the bytes of their partitions. The oracle's leaders decide about the batches."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ..settings import Settings
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 LOG_TOPIC: Final = "__transaction_state"
-"""It has no records here. Who asks for it by name sees its partitions."""
+"""The transaction log. It has no records here; Metadata shows its partitions."""
 LEADER_EPOCH: Final = 0
-"""That of each partition's leader: no other broker takes one over."""
+"""The leader epoch of all partitions: leaders never change."""
 MARKER_BYTES: Final = 78
-"""The bytes of a marker, and so many are counted for any batch that the cluster writes itself."""
+"""The size of a marker in bytes. Every batch that the cluster itself writes counts as this size."""
 OFFSETS_BYTES: Final = 1000 * MARKER_BYTES
 LONGEST_NAME: Final = 249
 MOST_PARTITIONS: Final = 10_000
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_EPOCH_AT = 12, 16  # where a batch has it, behind its base offset and length
+_EPOCH_AT = 12, 16  # after a batch's base offset and length
 _CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = (17, 21), (21, 23), (35, 43)
 
 
@@ -51,7 +51,7 @@ class Segment:
 
 
 class Read(NamedTuple):
-    """The result of a fetch: whole batches, and where it ends."""
+    """The result of a fetch: whole batches, and the offset after them."""
 
     data: bytes
     end: int
@@ -59,9 +59,9 @@ class Read(NamedTuple):
 
 @dataclass
 class Partitions:
-    """The topics with their counts of partitions, and the bytes of these.
+    """The topics with their numbers of partitions, and the partitions' bytes.
 
-    `made` is how many partitions a topic gets that a client asks for by name.
+    `made` is the number of partitions of an automatically created topic.
     """
 
     cluster: Cluster
@@ -71,14 +71,14 @@ class Partitions:
     ids: dict[str, UUID] = field(default_factory=dict[str, UUID])
     """The topics' ids, by name."""
     internal: set[str] = field(default_factory=set[str])
-    """The internal topics that are there: Kafka makes one when a client looks for a coordinator."""
+    """The existing internal topics. Kafka creates one when a client looks for a coordinator."""
     factors: dict[str, int] = field(default_factory=dict[str, int])
-    """How many replicas the partitions of a topic have, if not the default."""
+    """The replication factors of topics, if they aren't the default."""
     _names: dict[UUID, str] = field(default_factory=dict[UUID, str])
     _bytes: dict[str, dict[int, bytes]] = field(default_factory=dict[str, dict[int, bytes]])
     _segments: dict[str, list[Segment]] = field(default_factory=dict[str, list[Segment]])
     _ends: dict[str, int] = field(default_factory=dict[str, int])
-    """Up to which offset a partition's batches are counted in its segments."""
+    """The offset up to which a partition's batches are counted in its segments."""
 
     def __post_init__(self) -> None:
         self.cluster.coordinator.leader_of = self._leader_of
@@ -90,7 +90,7 @@ class Partitions:
         self._names[self.ids[topic]] = topic
 
     def name_of(self, topic_id: UUID | None) -> str | None:
-        """The name of the topic with an id; None if there is none."""
+        """The name of the topic with this id, or None."""
         return None if topic_id is None else self._names.get(topic_id)
 
     def is_unknown(self, topic: Mapping[str, Any]) -> bool:
@@ -102,7 +102,7 @@ class Partitions:
         return 0 if topic == OFFSETS_TOPIC or self.has(topic, number) else None
 
     def has(self, topic: str, number: int) -> bool:
-        """Whether there is such a partition."""
+        """Whether the partition exists."""
         return 0 <= number < self.topics.get(topic, 0)
 
     @property
@@ -111,7 +111,7 @@ class Partitions:
         return [*self.topics, *sorted(self.internal)]
 
     def count(self, topic: str) -> int:
-        """How many partitions a topic has; 0 if it isn't there."""
+        """The number of a topic's partitions; 0 if it doesn't exist."""
         return STATE_PARTITIONS if topic in self.internal else self.topics.get(topic, 0)
 
     def is_name(self, topic: str) -> bool:
@@ -119,8 +119,8 @@ class Partitions:
         return bool(_NAME.fullmatch(topic)) and topic not in (".", "..")
 
     def refusal(self, topic: str) -> tuple[str, str] | None:
-        """The error if a topic of this name can't be made, and why, in Kafka's words
-        (Topic.validate, ReplicationControlManager); None where it can."""
+        """The error if a topic of this name can't be created, with Kafka's message (Topic.validate,
+        ReplicationControlManager); None if it can."""
         if topic in self.topics or topic in (OFFSETS_TOPIC, LOG_TOPIC):
             return "TOPIC_ALREADY_EXISTS", f"Topic '{topic}' already exists."
         why = None
@@ -142,7 +142,7 @@ class Partitions:
         return None
 
     def create(self, topic: str, count: int, settings: Mapping[str, str] | None = None) -> str:
-        """Makes a topic: an error."""
+        """Creates a topic; returns the error."""
         if (refused := self.refusal(topic)) is not None:
             return refused[0]
         if not 0 < count <= MOST_PARTITIONS:
@@ -153,7 +153,7 @@ class Partitions:
         return "NONE"
 
     def delete(self, topic: str) -> str:
-        """Deletes a topic with its data: an error."""
+        """Deletes a topic with its data; returns the error."""
         if topic not in self.topics:
             return "UNKNOWN_TOPIC_OR_PARTITION"
         for number in range(self.topics.pop(topic)):
@@ -166,7 +166,7 @@ class Partitions:
         return "NONE"
 
     def replicas(self, topic: str) -> int:
-        """How many replicas each partition of a topic has."""
+        """The number of replicas of a topic's partitions."""
         return self.factors.get(topic, self.settings.number("default.replication.factor"))
 
     def leader(self, topic: str, number: int) -> PartitionLeader:
@@ -174,9 +174,8 @@ class Partitions:
         return self.cluster.leader(partition_name(topic, number))
 
     def keep(self, partition: str, base_offset: int, data: bytes, append_time: int | None) -> None:
-        """Keeps the bytes of a batch that the leader has taken, at the offset that it was given.
-        `append_time` (ms) replaces its timestamps, if the topic wants that
-        (DefaultRecordBatch.setMaxTimestamp)."""
+        """Keeps the bytes of an appended batch. `append_time` (ms) replaces its timestamps, if it
+        isn't None (DefaultRecordBatch.setMaxTimestamp)."""
         kept = bytearray(data)
         kept[:8] = base_offset.to_bytes(8)
         kept[slice(*_EPOCH_AT)] = LEADER_EPOCH.to_bytes(4)
@@ -190,10 +189,9 @@ class Partitions:
         self._count(partition, own * MARKER_BYTES + len(kept), _max_timestamp(kept))
 
     def _count(self, partition: str, size: int, last_ms: int) -> None:
-        """Counts what is in a partition behind the last count. Rolls a segment that is full, and
-        deletes the oldest ones that retention.bytes leaves no room for
-        (UnifiedLog.deleteRetentionSizeBreachedSegments, at once). A segment without a timestamp is
-        as old as its last batch (LogSegment.largestTimestamp)."""
+        """Counts new batches of a partition. Rolls a full segment, and deletes the oldest segments
+        beyond retention.bytes (UnifiedLog.deleteRetentionSizeBreachedSegments, at once). A segment
+        without a timestamp has the time of its last batch (LogSegment.largestTimestamp)."""
         topic, _ = place_of(partition)
         leader, segments = self.cluster.leader(partition), self._of(partition)
         self._ends[partition] = leader.log_end_offset
@@ -211,8 +209,8 @@ class Partitions:
                 return
 
     def _number(self, topic: str, name: str) -> int:
-        """A setting of a topic. Of what the cluster writes for groups, only the last is kept: who
-        asks for offsets gets them from the tables, in place of a log that is compacted."""
+        """A setting of a topic; -1: no limit. Of the offsets topic only the newest batches are
+        kept: the tables replace its compacted log."""
         if topic == OFFSETS_TOPIC:
             return OFFSETS_BYTES if name in ("segment.bytes", "retention.bytes") else -1
         is_kept = name.startswith("retention.") and "delete" not in self.settings.topic(
@@ -224,8 +222,8 @@ class Partitions:
         return self._segments.setdefault(partition, [Segment()])
 
     def _drop_oldest(self, partition: str) -> bool:
-        """Deletes the oldest segment of a partition, if that is replicated, and none of the groups'
-        in which a transaction is open; whether it did."""
+        """Deletes the oldest segment of a partition if it is replicated. In the offsets topic it
+        must also be below the last stable offset. Returns whether it was deleted."""
         leader, segments = self.cluster.leader(partition), self._of(partition)
         end = leader.segments[1] if len(leader.segments) > 1 else leader.log_end_offset
         is_of_groups = place_of(partition)[0] == OFFSETS_TOPIC
@@ -240,15 +238,15 @@ class Partitions:
         return True
 
     def count_all(self) -> None:
-        """Counts what the cluster has written itself, wherever nothing of clients came behind."""
+        """Counts batches at the ends of logs that the cluster itself has written."""
         for partition, leader in [*self.cluster.leaders.items()]:
             own = leader.log_end_offset - self._ends.get(partition, 0)
             if own:
                 self._count(partition, own * MARKER_BYTES, self.cluster.now_ms)
 
     def clean(self) -> None:
-        """Deletes the segments whose records are older than retention.ms, and those below the start
-        of the log (UnifiedLog.deleteOldSegments)."""
+        """Deletes the segments whose records are older than retention.ms, and those below the log
+        start offset (UnifiedLog.deleteOldSegments)."""
         for partition, leader in [*self.cluster.leaders.items()]:
             topic, _ = place_of(partition)
             longest, segments = self._number(topic, "retention.ms"), self._of(partition)
@@ -263,13 +261,13 @@ class Partitions:
         return sum(map(len, self._bytes.get(partition_name(topic, number), {}).values()))
 
     def delete_records(self, topic: str, number: int, before: int) -> None:
-        """A partition starts at this offset; the bytes of batches below it are gone."""
+        """Deletes the records of a partition below an offset, and the bytes of their batches."""
         partition = partition_name(topic, number)
         self.cluster.leader(partition).delete_records(before)
         self._forget_bytes(partition, before)
 
     def _forget_bytes(self, partition: str, before: int) -> None:
-        """Drops the bytes of the batches below an offset; one that has it stays."""
+        """Drops the bytes of batches that are entirely below an offset."""
         kept = self._bytes.get(partition, {})
         batches = self.cluster.leader(partition).batches
         first = next((b.base_offset for b in batches if b.last_offset >= before), before)
@@ -279,7 +277,7 @@ class Partitions:
     def read(
         self, topic: str, number: int, offset: int, end: int, most: int, *, at_least_one: bool
     ) -> Read:
-        """The batches from an offset on, below `end`, up to so many bytes."""
+        """The batches from an offset on, below `end`, with at most `most` bytes."""
         partition = partition_name(topic, number)
         found, size, reached = list[bytes](), 0, offset
         for batch in self._from(partition, offset):
@@ -300,7 +298,7 @@ class Partitions:
 
     def _data(self, partition: str, batch: Batch) -> bytes:
         kept = self._bytes.setdefault(partition, {})
-        if batch.base_offset not in kept:  # one that the cluster has written itself
+        if batch.base_offset not in kept:  # the cluster itself has written the batch
             kept[batch.base_offset] = _bytes_of(batch)
         return kept[batch.base_offset]
 
@@ -337,12 +335,12 @@ def _max_timestamp(data: bytes | bytearray) -> int:
 
 
 def _collides(topic: str, other: str) -> bool:
-    """Whether metrics can't tell two topics apart (Topic.hasCollision)."""
+    """Whether two topics have the same name in metrics (Topic.hasCollision)."""
     return topic.replace(".", "_") == other.replace(".", "_")
 
 
 def _bytes_of(batch: Batch) -> bytes:
-    """A marker's bytes, or those of a batch whose records nobody reads."""
+    """The bytes of a marker, or of a batch that the cluster itself writes."""
     record, attributes = Record(offset_delta=0), Flag(0)
     if batch.transactional:
         attributes |= Flag.TRANSACTIONAL

@@ -1,4 +1,5 @@
-"""The requests to a transaction coordinator: fields are taken apart, and the oracle answers."""
+"""The requests to a transaction coordinator. This module reads the fields, and the oracle
+answers."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ Asked = Mapping[str, Any]
 
 
 class TransactionApis:
-    """The answers of the brokers that coordinate transactional ids."""
+    """The answers of transaction coordinators."""
 
     def __init__(self, cluster: Cluster, nodes: Nodes, partitions: Partitions) -> None:
         self._cluster, self._nodes, self._partitions = cluster, nodes, partitions
         self._other = TransactionCoordinator(protocol=cluster.protocol)
-        """A broker that coordinates nothing."""
+        """A coordinator without ids."""
         self.answers: Mapping[str, Callable[[Request], Answer]] = {
             "InitProducerId": self.init_producer_id,
             "AddPartitionsToTxn": self.add_partitions,
@@ -35,7 +36,8 @@ class TransactionApis:
         }
 
     def _of(self, request: Request, transactional_id: str | None) -> TransactionCoordinator:
-        """The coordinator of the broker that was asked; it has the id only if it coordinates it."""
+        """The coordinator of the asked broker: the cluster's if this broker coordinates the id,
+        else one without ids."""
         if not transactional_id or self._nodes.coordinator(transactional_id) == request.node:
             return self._cluster.coordinator
         return self._other
@@ -75,7 +77,8 @@ class TransactionApis:
         return Answer({"error_code": error})
 
     def add_partitions(self, request: Request) -> Answer:
-        """AddPartitionsToTxn: of one transaction, or (from version 4 on, by brokers) of several."""
+        """AddPartitionsToTxn for one transaction, or (from version 4 on, from brokers) for
+        several."""
         asked = request.fields
         if request.version < api_versions.OF_BROKERS:
             one = {
@@ -100,8 +103,8 @@ class TransactionApis:
         )
 
     def _added(self, request: Request, asked: Asked) -> list[dict[str, Any]]:
-        """The answers to one transaction's partitions, by topic. Where one isn't there, none is
-        added (KafkaApis.handleAddPartitionsToTxnRequest)."""
+        """The answers for one transaction's partitions, by topic. If a partition doesn't exist,
+        none is added (KafkaApis.handleAddPartitionsToTxnRequest)."""
         places = [(topic["name"], n) for topic in asked["topics"] for n in topic["partitions"]]
         unauthorized = self._cluster.unauthorized(
             request.principal,
@@ -132,7 +135,8 @@ class TransactionApis:
         ]
 
     def _refusal(self, request: Request, topic: str, number: int) -> str | None:
-        """Why a partition can't be added: clients may not name internal topics."""
+        """The error of a partition that can't be added, or None. Clients can't add internal
+        topics."""
         if topic == OFFSETS_TOPIC:
             is_from_broker = api_versions.is_from_broker(request.version)
             return None if is_from_broker else "TOPIC_AUTHORIZATION_FAILED"
@@ -163,7 +167,7 @@ class TransactionApis:
         )
 
     def _described(self, request: Request, name: str) -> dict[str, Any]:
-        if not name:  # where Kafka throws an exception
+        if not name:  # Kafka throws an exception here
             return {"error_code": "INVALID_REQUEST", "transactional_id": name}
         error, entry = self._cluster.may_describe(request.principal, name), None
         if error == "NONE":

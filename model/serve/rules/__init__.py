@@ -1,1 +1,1 @@
-"""The rules for clients, and the suite that tries a client on each of them."""
+"""The rules for clients, and the suite that tests a client on each rule."""

@@ -1,7 +1,7 @@
-"""The rules that a client has to keep, each with a schedule that tries it.
+"""The rules that a client must follow, each with a schedule that tests it.
 
-docs/rules.md and docs/rules.json are generated from them. `epochfence serve --rules` tries a
-client on all of them.
+docs/rules.md and docs/rules.json are generated from them. `epochfence serve --rules` tests a client
+on all rules.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ....spec.systems import shipped
 
 
 class Wanted(Enum):
-    """The outcome that a rule wants of a call."""
+    """The outcome of a call that a rule requires."""
 
     OK = "ok"
     FAILS = "an error"
@@ -29,8 +29,8 @@ class Wanted(Enum):
 
 
 class Step(NamedTuple):
-    """A call of a client (`a` or `b`) in its program, as the program reads it. `gives` are the
-    values that it has to print."""
+    """A call of a client (`a` or `b`), as its program reads it. `gives` is the answer that the
+    program must print."""
 
     call: str
     wanted: Wanted = Wanted.OK
@@ -44,27 +44,28 @@ COMMIT, ABORT = Step("commitTransaction"), Step("abortTransaction")
 VALUES = Step("values 0")
 """The committed records of partition 0: the suite compares them with the log."""
 WAIT = Step("wait 100")
-"""The suite itself waits for so many ms."""
+"""The suite itself waits for this number of ms."""
 POLL, OFFSETS, LEAVE = Step("poll"), Step("sendOffsets"), Step("leave")
 INPUT: Final = "input"
-"""The topic that a group reads, of one partition: the suite's own step `append` writes it."""
+"""The topic that a group reads; it has one partition. The suite's own step `append` writes to
+it."""
 OF_GROUP: Final = {"group.id": "workers", "input": INPUT}
 """The settings of a program that is a member of a group."""
 LARGE: Final = "".join(sha256(bytes([number])).hexdigest() for number in range(64))
-"""A record that brokers with SMALL_MESSAGES refuse, also if a client compresses it."""
+"""A record that brokers with SMALL_MESSAGES refuse, even if a client compresses it."""
 SMALL_MESSAGES: Final = {"message.max.bytes": "1000"}
 PAGE: Final = "docs/rules.md"
 EXAMPLE: Final = "docs/examples/without_rows.py"
 
 
 def send(value: str, partition: int = 0, by: str = "a") -> Step:
-    """The call that sends a record, and doesn't wait for its answer."""
+    """The call that sends a record without waiting for the answer."""
     return Step(f"send {partition} {value}", by=by)
 
 
 class Without(NamedTuple):
-    """A run of a shipped system without one row, named as `machine.event/id`. The system is in
-    EXAMPLE, too."""
+    """A run of a shipped system without one row, named `machine.event/id`. The system is also in
+    EXAMPLE."""
 
     row: str
     system: str
@@ -78,7 +79,7 @@ class Without(NamedTuple):
         return shipped(self.system) + Change("without-a-rule").table(table).without(row)
 
     def instance(self, *properties: str) -> Instance:
-        """The run, with these properties, or all."""
+        """The run with these properties (default: all)."""
         wanted = list(properties) or None
         return ending_anywhere(
             instantiate(self.declared, self.release, self.constants, properties=wanted)
@@ -87,18 +88,17 @@ class Without(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """A rule, and how a client is tried on it.
+    """A rule, and its test for clients.
 
-    Without the rule, the run of `bug` (of the gallery) breaks the property `breaks`; or that of
-    `without`, the tables without one row. A rule that has neither names no property: `harmless` is
-    a run without its row in which every property holds. `rows` are
-    those of Kafka's client that keep the rule, `vector` is the broker's row that the rule relies
-    on: its vectors are in the files of `epochfence vectors`. `broke` are released clients that
-    broke it.
+    Without the rule, the property `breaks` is broken in the run of `bug` (of the gallery), or in
+    the run of `without` (tables without one row). A rule with neither has no property: `harmless`
+    is a run without its row in which every property holds. `rows` are the rows of Kafka's client
+    that follow the rule. `vector` is the broker's row that the rule relies on; its vectors are in
+    the files of `epochfence vectors`. `broke` are released clients that broke the rule.
 
-    A client makes the calls of `steps` against brokers of `release` with `faults`. `checks` are
-    names of `checks.CHECKS`, for the requests. `settings` are the brokers', `client` further ones
-    of the program.
+    The test makes the calls of `steps` against brokers of `release` with `faults`. `checks` are
+    names in `checks.CHECKS` for the requests. `settings` are the brokers' settings, `client`
+    additional ones of the program.
     """
 
     id: str
@@ -555,11 +555,11 @@ RULES: Final = (
         client=OF_GROUP,
     ),
 )  # fmt: skip
-"""All rules, in the order of their numbers, from 1 on."""
+"""All rules, in the order of their numbers, which count from 1."""
 
 
 def system_without(rule_id: str) -> System:
-    """The system in which a client lacks the row that keeps this rule. Raises ValueError if the
+    """The system in which a client lacks the row that follows this rule. Raises ValueError if the
     rule has no such row."""
     for rule in RULES:
         if rule.id == rule_id and rule.without is not None:

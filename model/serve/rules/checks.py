@@ -1,4 +1,4 @@
-"""Checks of a client's requests: each names what breaks its rule, or nothing."""
+"""Checks of a client's requests. Each returns descriptions of the requests that break its rule."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def same_end(lines: Sequence[Line]) -> str:
     """An EndTxn without a final answer is followed by the same one."""
     open_end: Line | None = None
     for line in lines:
-        if line["request"] == "InitProducerId":  # it ends the transaction as well
+        if line["request"] == "InitProducerId":  # this request also ends the transaction
             open_end = None
         if line["request"] not in _OF_TRANSACTIONS:
             continue
@@ -97,7 +97,7 @@ def no_epoch_within(lines: Sequence[Line]) -> str:
 
 
 def same_batch(lines: Sequence[Line]) -> str:
-    """The batch behind one without an answer is that batch again."""
+    """The batch after one without an answer is the same batch."""
     lost: Line | None = None
     for line in lines:
         if line["request"] != "Produce":
@@ -133,10 +133,10 @@ CHECKS: Final[Mapping[str, Callable[[Sequence[Line]], str]]] = {
         epochs_from_0,
     )
 }  # fmt: skip
-"""The checks by name. The lines are those of a history, in the order of their starts."""
+"""The checks by name. They take the lines of a history, in the order of their starts."""
 
 
 def broken(lines: Iterable[Line], names: Iterable[str]) -> list[str]:
-    """What breaks these checks."""
+    """The descriptions of all requests that break these checks."""
     ordered = sorted(lines, key=lambda line: line["start"])
     return [said for name in names if (said := CHECKS[name](ordered))]

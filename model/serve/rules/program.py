@@ -1,4 +1,4 @@
-"""A client's program: the suite writes a call in each line, and the program answers in a line."""
+"""A client's program. It reads a call from each line, and answers with one line."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from types import TracebackType
 from typing import Final, Self
 
 LIMIT_S: Final = 40.0
-"""So long a call may take."""
+"""The time limit of a call in s."""
 MOST: Final = 2**16
-"""The most bytes of an answer."""
+"""The largest size of an answer in bytes."""
 OK, UNSUPPORTED, READY = "ok", "unsupported", "ready"
 
 
 class NoProgramError(Exception):
-    """A program that doesn't start, or says something else than it should. One line says why."""
+    """A program doesn't start, or prints unexpected lines. The message is one line with the
+    reason."""
 
 
 class HungError(Exception):
-    """A call that isn't answered in time."""
+    """A call wasn't answered in time."""
 
 
 def _more(line: str) -> NoProgramError:
@@ -31,9 +32,10 @@ def _more(line: str) -> NoProgramError:
 
 
 class Program:
-    """A running program: `command`, with its settings as `name=value` behind it. A context manager.
+    """A context manager that runs a program: `command`, followed by its settings as `name=value`.
 
-    A call may take `limit_s` seconds. Raises NoProgramError if it doesn't say that it is ready.
+    `limit_s` is the time limit of a call. Raises NoProgramError if the program doesn't print that
+    it is ready.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class Program:
             raise NoProgramError(f"the program's first line should be {READY}; it said {what}")
 
     def _read(self) -> None:
-        """Puts the lines that come at once together: more than one is no answer to a call."""
+        """Groups lines that arrive together: an answer is a group of one line."""
         assert self._process.stdout is not None
         rest = b""
         while chunk := os.read(self._process.stdout.fileno(), MOST):
@@ -89,7 +91,7 @@ class Program:
 
     def call(self, call: str) -> str:
         """The answer to a call: ok, an error, or unsupported. Raises HungError, and NoProgramError
-        if this one, or the one before, has more than one line of answer."""
+        if this call or the one before has more than one line of answer."""
         assert self._process.stdin is not None
         if not self._lines.empty():
             self._check_rest()
@@ -101,24 +103,24 @@ class Program:
         return "the program has ended" if said is None else said
 
     def _check_rest(self) -> None:
-        """Raises NoProgramError if there is a line that no call asked for."""
+        """Raises NoProgramError if there is a line that answers no call."""
         if (more := self._lines.get()) is not None:
             raise _more(more[0])
         self._lines.put(None)  # the program has ended
 
     def end(self) -> None:
-        """Closes it behind its last call. Raises NoProgramError if more lines have come."""
+        """Ends the program after its last call. Raises NoProgramError if more lines have come."""
         self.close()
         self._check_rest()
 
     def close(self) -> None:
-        """Ends it as if its machine had failed."""
+        """Kills the program, as if its machine had failed."""
         self._process.kill()
         self._process.wait()
         self._reader.join()
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
-            with suppress(OSError):  # what was written last didn't arrive
+            with suppress(OSError):  # the last written bytes didn't arrive
                 stream.close()
 
     def __enter__(self) -> Self:

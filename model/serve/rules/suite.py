@@ -1,4 +1,4 @@
-"""Tries a client's program on each rule, on a served cluster of its own."""
+"""Tests a client's program on each rule, each time with a new served cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .program import OK, UNSUPPORTED, HungError, Program
 TOPIC: Final = "orders"
 PARTITIONS: Final = 2
 SETTLING_S: Final = 5.0
-"""So long faults that still wait, and markers, have time behind the last call."""
+"""The time in s after the last call for waiting faults and markers."""
 _TOPICS: Final = {TOPIC: PARTITIONS, INPUT: 1}
 _COMMIT: Final = 1
 
@@ -45,14 +45,14 @@ class Verdict(Enum):
 
 
 class Finding(NamedTuple):
-    """A rule with its verdict, and why it isn't a pass."""
+    """A rule with its verdict, and the reason if it isn't a pass."""
 
     rule: Rule
     verdict: Verdict
     why: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The finding for other programs."""
+        """The finding as plain data."""
         return {
             "number": number_of(self.rule), "rule": self.rule.id, "verdict": self.verdict.value,
             "why": self.why,
@@ -60,12 +60,12 @@ class Finding(NamedTuple):
 
 
 class NoOccasionError(Exception):
-    """A client doesn't do what the rule is about."""
+    """A client's program lacks a call that the rule needs."""
 
 
 @dataclass
 class _Transaction:
-    """The records of a transaction, and how the client reported its end."""
+    """The records of a transaction, and its reported outcome."""
 
     sent: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     told: str | None = None
@@ -73,7 +73,7 @@ class _Transaction:
 
 @dataclass
 class _Loose:
-    """A record without a transaction; `told` is what the first `flush` behind it said."""
+    """A record without a transaction. `told` is the answer of the first `flush` after it."""
 
     partition: int
     value: str
@@ -82,13 +82,13 @@ class _Loose:
 
 @dataclass
 class _Run:
-    """What the application knows of its run."""
+    """The application's knowledge of its run."""
 
     programs: Mapping[str, Program]
     transactions: dict[str, list[_Transaction]]
     wrong: list[str] = field(default_factory=list[str])
     read: list[tuple[int, list[str]]] = field(default_factory=list[tuple[int, list[str]]])
-    """The answers to `values`, each with how many values were committed by then."""
+    """The answers to `values`, each with the number of values that were committed by then."""
     loose: list[_Loose] = field(default_factory=list["_Loose"])
 
 
@@ -143,7 +143,7 @@ def _program(command: Sequence[str], server: Server, rule: Rule, name: str) -> P
 
 
 def _make(run: _Run, step: Step, server: Server) -> None:
-    """Makes a call, and keeps what was reported. Raises HungError, NoOccasionError."""
+    """Makes a call, and keeps its result. Raises HungError, NoOccasionError."""
     name, _, rest = step.call.partition(" ")
     if name == "wait":
         time.sleep(int(rest) / 1000)
@@ -179,7 +179,7 @@ def _make(run: _Run, step: Step, server: Server) -> None:
 
 
 def _keep(run: _Run, step: Step, name: str, said: str) -> None:
-    """Keeps what a call of the producer said."""
+    """Keeps the answer to a producer's call."""
     mine = run.transactions[step.by]
     if name == "send" and said != OK and run.loose:
         run.loose[-1].told = said
@@ -212,7 +212,7 @@ def _append(server: Server, value: str) -> None:
 
 
 def _settle(server: Server) -> None:
-    """Waits for faults that still wait, and until no ended transaction is open at a leader."""
+    """Waits until no fault waits, and no ended transaction is open at a leader."""
     until = time.monotonic() + SETTLING_S
     while time.monotonic() < until:
         if not any(fault.waiting for fault in server.faults.all.values()) and not any(
@@ -223,7 +223,7 @@ def _settle(server: Server) -> None:
 
 
 def _batches(server: Server, partition: int) -> Iterator[RecordBatch]:
-    """The batches of a partition up to its end."""
+    """All batches of a partition."""
     end = server.partitions.leader(TOPIC, partition).log_end_offset
     data = server.partitions.read(TOPIC, partition, 0, end, 2**30, at_least_one=True).data
     at = 0
@@ -258,7 +258,7 @@ def _committed(server: Server, partition: int) -> tuple[list[tuple[int, str]], s
 
 
 def _in_the_log(run: _Run, server: Server) -> Iterator[str]:
-    """What the log has otherwise than the client reported it."""
+    """The differences between the log and the client's reports."""
     committed: dict[int, list[str]] = {}
     is_open = False
     for partition in range(PARTITIONS):

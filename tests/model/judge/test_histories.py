@@ -330,7 +330,7 @@ def test_files_of_one_key_are_only_merged_where_that_is_said(tmp_path: Path) -> 
     one, two = (write(tmp_path / f"{name}.jsonl", LINE) for name in "ab")
     later = write(tmp_path / "c.jsonl", LINE | {"start": 5, "end": 6, "base_sequence": 1})
     done = epochfence("judge", one, two)
-    assert (done.code, "say --runs one" in done.err) == (2, True)
+    assert (done.code, "give --runs one" in done.err) == (2, True)
     assert epochfence("judge", "--runs", "each", one, two).code == 0
     assert epochfence("judge", "--runs", "one", one, two).code == 0  # a repetition
     assert epochfence("judge", "--runs", "one", one, later).code == 12  # at offset 0 again
