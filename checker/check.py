@@ -1,4 +1,4 @@
-"""Checks a system: ground, slice, pack, compile, search; then the verdict."""
+"""Checks a system: grounds, slices, packs, compiles, searches, and reaches a verdict."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def check(
     options: Options | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """Explores every state within the bounds, or up to a limit, or to the first fault; then looks
-    for further counterexamples, where they are wanted.
+    """Explores every state within the bounds, or up to a limit or the first violation. Then it
+    searches for further counterexamples, if the options ask for them.
 
-    Raises DeclarationError for a faulty declaration, CheckpointError for a folder that can't be
-    used, DiskError for one in which states can't be kept, SparkError where Spark can't do its work,
-    ReplayError where native code and the executable model differ.
+    Raises DeclarationError for a faulty declaration, CheckpointError for an unusable checkpoint
+    folder, DiskError for an unusable folder of states, SparkError if Spark fails, ReplayError if
+    native code and the executable model differ.
     """
     options = options or Options()
     if instance.progress and options.spark is not None:
@@ -131,7 +131,7 @@ def _without(
     rows: frozenset[str],
     on_progress: Callable[[Progress], None] | None,
 ) -> Tried:
-    """The verdict of a search in which some rows take no step."""
+    """The verdict of a search without some rows."""
     names = prepared.instance.row_names
     off = {at for at, name in enumerate(names) if name in rows}
     machine, leaves = Interpreter(prepared.instance), prepared.grounded.initials[0]
@@ -171,7 +171,7 @@ def _without(
 
 
 def explorer_of(prepared: Prepared, options: Options) -> Explorer:
-    """An explorer without states, within the options' limits."""
+    """An explorer without states, with the options' limits."""
     return Explorer(
         prepared.kernel,
         prepared.packing.stride,
@@ -183,7 +183,7 @@ def explorer_of(prepared: Prepared, options: Options) -> Explorer:
 
 
 def insert_initials(prepared: Prepared, explorer: Explorer) -> None:
-    """The initial states are the first level."""
+    """Inserts the initial states as the first level."""
     explorer.insert(prepared.initials())
     explorer.begin_level()
 
@@ -262,8 +262,9 @@ def _search(
 
 
 def _leave_out(prepared: Prepared, explorer: Explorer, options: Options) -> Callable[[int], bool]:
-    """A function that gets the flags of everything broken by now: it ends the search for these
-    faults, and says whether a run with these options looks for nothing else."""
+    """A function that gets the flags of all violations so far. It ends the search for these, and
+    returns whether a run with these options needs no others.
+    """
     instance = prepared.instance
     every = sum(Flags(instance).of.values()) | (DEADLOCK if instance.may_deadlock else 0)
 
@@ -276,8 +277,9 @@ def _leave_out(prepared: Prepared, explorer: Explorer, options: Options) -> Call
 
 
 def _taken_over(prepared: Prepared, explorer: Explorer, checkpoint: Checkpoint) -> bool:
-    """Whether there was memory for a checkpoint's levels. Raises CheckpointError for a folder of
-    another run."""
+    """Inserts a checkpoint's levels; False if memory is short. Raises CheckpointError for a folder
+    of another run.
+    """
     found = explorer.found
     for level, states in enumerate(checkpoint.load()):
         if level == 0 and not _same(states, prepared.initials(), prepared.packing.stride):
@@ -303,7 +305,7 @@ def _taken_over(prepared: Prepared, explorer: Explorer, checkpoint: Checkpoint) 
 
 
 def _same(some: bytes, others: bytes, stride: int) -> bool:
-    """Whether these are the same packed states, in any order."""
+    """Whether two contiguous lists of packed states are equal, in any order."""
 
     def each(states: bytes) -> list[bytes]:
         return sorted(states[at : at + stride] for at in range(0, len(states), stride))
@@ -312,7 +314,7 @@ def _same(some: bytes, others: bytes, stride: int) -> bool:
 
 
 def identity(prepared: Prepared) -> dict[str, Any]:
-    """The settings that another run must share to go on with this one's result."""
+    """The settings that a run must share to resume this one."""
     instance = prepared.instance
     return {
         "program": program(),
@@ -338,8 +340,9 @@ def names_in(listed: str) -> list[str]:
 
 
 def _look_at_vacuity(result: Result, strict: bool) -> None:
-    """Makes a result inconclusive if all properties hold vacuously or, with `strict`, if something
-    is vacuous for no known reason."""
+    """Makes a result inconclusive if all properties hold vacuously or, with `strict`, if a vacuity
+    has no known reason.
+    """
     untested = result.untested
     if result.verdict is Verdict.HOLDS and untested and len(untested) == len(result.properties):
         result.verdict = Verdict.INCONCLUSIVE
@@ -399,9 +402,9 @@ def _result(
 
 
 def _tell_vacuity(prepared: Prepared, carrier: Carrier, taken: list[int], result: Result) -> None:
-    """Looks once more at the properties that hold: whether something could have broken it. Whether
-    they could say more is asked only where nothing is vacuous, which may be the reason: a part that
-    no state meets takes a look at all of them."""
+    """Reports the properties that hold vacuously. If there are none, it also reports properties
+    that could be stronger: this takes an evaluation of all states.
+    """
     instance = prepared.instance
     met, unmet = _asked(prepared, carrier, taken, lambda probe: not probe.asks_for_more)
     result.vacuous = vacuities(instance, taken, unmet, prepared.unbreakable)
@@ -419,7 +422,7 @@ def _tell_vacuity(prepared: Prepared, carrier: Carrier, taken: list[int], result
 def _asked(
     prepared: Prepared, carrier: Carrier, taken: list[int], wanted: Callable[[Probe], bool]
 ) -> tuple[list[Probe], list[Probe]]:
-    """The probes that are wanted: those that the run met, and the others."""
+    """The selected probes: those that the run met, and the others."""
     grounded = prepared.grounded
     some = [(probe, node) for probe, node in grounded.probes if wanted(probe)]
     if not some:
@@ -433,7 +436,9 @@ def _asked(
 def set_shortest(
     prepared: Prepared, carrier: Carrier, result: Outcome, off: Collection[int] = ()
 ) -> None:
-    """The shortest counterexample: an invariant or a deadlock first, as a faulty step is longer."""
+    """Sets the shortest counterexample: first of an invariant, then of a deadlock, because a faulty
+    step is longer.
+    """
     wrong = carrier.found.wrong
     kind, flags = kind_in(prepared.instance, sum(wrong))
     found = [wrong[flag] for flag in wrong if flag & flags]
@@ -444,15 +449,16 @@ def set_shortest(
 
 
 def kind_in(instance: Instance, flags: int) -> tuple[Kind, int]:
-    """The kind of violation to show of several, and all flags of that kind: an invariant first,
-    then a deadlock."""
+    """The kind of violation to show, and all flags of that kind: invariants first, then
+    deadlocks.
+    """
     invariants = Flags(instance).invariants
     kinds = {invariants: Kind.STATE, DEADLOCK: Kind.DEADLOCK, ~(invariants | DEADLOCK): Kind.STEP}
     return next((kind, of) for of, kind in kinds.items() if flags & of)
 
 
 def _path(carrier: Carrier, level: int, states: list[bytes]) -> list[set[bytes]]:
-    """The packed states on shortest runs to some states of a level, by level."""
+    """The packed states on shortest runs to `states` of a level, by level."""
     path = [states]
     for before in range(level - 1, -1, -1):
         path.insert(0, carrier.predecessors(path[0], before))

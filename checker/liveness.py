@@ -1,4 +1,4 @@
-"""Checks progress properties on the steps between all states that a search found."""
+"""Checks progress properties on the steps between all found states."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -27,14 +27,15 @@ from .verdict.result import LivenessCost, PropertyVerdict, Result, Verdict
 from .verdict.vacuity import Vacuity, declared_unreached
 
 WORD = 64
-PER_STATE = 16  # bytes beside the steps and what an iterator takes: components, regions, order
-ON_A_WAY = 16  # bytes a state more where a way is looked for
+PER_STATE = 16  # bytes a state for components, regions and order, without steps and iterators
+ON_A_WAY = 16  # additional bytes a state for the search of a path
 
 
 @dataclass(frozen=True)
 class Broken:
-    """A property of progress, and a run that shows that it doesn't hold: to a state from which no
-    run reaches the goal, or one that repeats for ever."""
+    """A progress property with a run that breaks it: to a state from which no run reaches the goal,
+    or a run that repeats for ever.
+    """
 
     aim: Aim
     run: Lasso
@@ -49,9 +50,10 @@ def look_for_progress(
     brief: bool = False,
     until: float | None = None,
 ) -> None:
-    """Puts the verdicts of the progress properties into the result of a search that saw all states:
-    up to the first broken one, or of `every` one, with a run that shows it unless `brief`. Nothing
-    is begun after the moment `until`. Raises ReplayError where the executable model differs."""
+    """Adds the verdicts of the progress properties to the result of a complete search: up to the
+    first broken one, or of `every` one. A broken one gets a counterexample unless `brief`. No work
+    begins after the time `until`. Raises ReplayError if the executable model differs.
+    """
     names = [item.name for item in prepared.instance.progress]
     told = {name: PropertyVerdict(name, "unknown") for name in names}
     if until is not None and time.monotonic() > until:
@@ -91,13 +93,15 @@ def look_for_progress(
 
 
 def trace_of(prepared: Prepared, found: Broken) -> Trace:
-    """The run that shows it, on the executable model. Raises ReplayError."""
+    """The counterexample as a trace of the executable model. Raises ReplayError."""
     tell = tell_lasso if found.aim.of.kind == "leads to" else tell_dead_end
     return tell(prepared.instance, found.aim, found.run, prepared.pack)
 
 
 def _unmet(prepared: Prepared, progress: LivenessSearch) -> Iterator[Vacuity]:
-    """The properties that hold for want of their premise, and those that ask for nothing."""
+    """The vacuities: properties whose premise is never true, and properties whose goal always
+    holds.
+    """
     declared = declared_unreached(prepared.instance)
     for name in progress.unmet:
         what = "holds vacuously: its premise is never true"
@@ -110,12 +114,12 @@ def _unmet(prepared: Prepared, progress: LivenessSearch) -> Iterator[Vacuity]:
 
 
 class LivenessSearch:
-    """Checks properties of progress on the states that an explorer has found.
+    """Checks progress properties on the states of an explorer.
 
-    All aims are checked together, by the components of the steps; then each broken one by itself,
-    for its run. `unmet` are the properties whose premise no state meets, `asked` those with a state
-    that meets their premise and not their goal. Raises MemoryError where the explorer's limit
-    leaves no room.
+    All aims are checked together, by the components of the steps; then each broken one separately,
+    for its run. `unmet` are the properties whose premise no state satisfies, `asked` those with a
+    state that satisfies their premise but not their goal. Raises MemoryError if the explorer's
+    limit is exceeded.
     """
 
     def __init__(self, prepared: Prepared, explorer: Explorer) -> None:
@@ -146,18 +150,19 @@ class LivenessSearch:
 
     @property
     def cost(self) -> LivenessCost:
-        """The cost until now."""
+        """The cost so far."""
         return LivenessCost(time.perf_counter() - self.begun, self.steps.count, self.most)
 
     @property
     def unmet(self) -> list[str]:
-        """The properties that are about no state."""
+        """The properties whose premise no state satisfies."""
         names = dict.fromkeys(aim.of.name for aim in self.prepared.grounded.aims)
         return [name for name in names if name not in self.met]
 
     def broken(self, known: Container[str] = ()) -> Iterator[Broken]:
-        """The aims that don't hold, each with a run that shows it; properties that are `known` by
-        then are left out."""
+        """The aims that don't hold, each with a run that breaks it, except aims of `known`
+        properties.
+        """
         aims = [aim for aim in self.prepared.grounded.aims if aim.of.name not in known]
         leads_to = [aim for aim in aims if aim.of.kind == "leads to"]
         found = set[str]()
@@ -175,8 +180,9 @@ class LivenessSearch:
                 raise RuntimeError(f"{aim.name} is broken among other aims, and holds alone")
 
     def _put_in_order(self) -> None:
-        """Writes the states by their components into `order`, and their components' numbers into
-        `rindex`."""
+        """Writes the states by their components to `order`, and the numbers of components to
+        `rindex`.
+        """
         self.region[:] = 1
         self._components(new=2, order=self.order)
 
@@ -189,7 +195,7 @@ class LivenessSearch:
         )  # fmt: skip
 
     def _together(self, aims: Sequence[Aim]) -> set[str]:
-        """The names of those that a fair run breaks."""
+        """The names of the properties that a fair run breaks."""
         self._put_in_order()
         kind, held = kind_of_bits(len(aims)), self.held
         self._take(2 * kind.itemsize * self.steps.states)
@@ -269,10 +275,10 @@ class LivenessSearch:
         self.held = held
         return run
 
-    # Ways -----------------------------------------------------------------------------------
+    # Paths ----------------------------------------------------------------------------------
 
     def _stem(self) -> list[int]:
-        """The states of a shortest way to one that is wanted."""
+        """The states of a shortest path to a wanted state."""
         states = self.steps.states
         self._take(ON_A_WAY * states)
         parents = np.zeros(2 * states, dtype=np.uint32)
@@ -286,10 +292,10 @@ class LivenessSearch:
         return [at % states for at in reversed(found)]
 
     def _lasso(self) -> Lasso:
-        """The shortest stem to a broken aim, and the loop that repeats there for ever."""
+        """The shortest stem to a broken aim, with the loop that repeats for ever."""
         stem = self._stem()
         start = stem[-1]
-        if int(self.region[start]) < native.FAIR:  # nothing has to happen there
+        if int(self.region[start]) < native.FAIR:  # a run may end there
             return self._run(stem)
         way = _Way(self, start)
         for obligation in range(len(self.fair.obligations)):
@@ -323,17 +329,17 @@ class LivenessSearch:
 
 
 class _Way:
-    """A way through a component that a fair run can stay in: its states, and the steps taken."""
+    """A path through a component in which a fair run can stay: its states and its steps."""
 
     def __init__(self, progress: LivenessSearch, start: int) -> None:
         self.progress = progress
         self.states = [start]
         self.taken: list[int] = []
-        self.parents = progress.rindex  # both are free by now
+        self.parents = progress.rindex  # reused: neither is needed any more
         self.queue = progress.stack
 
     def satisfy(self, obligation: int) -> None:
-        """Goes on until the way is fair to an obligation, if it isn't so already."""
+        """Extends the path until it satisfies a fairness obligation, if it doesn't yet."""
         word, bit = divmod(obligation, WORD)
         weak = bool(self.progress.fair.weak[word] >> np.uint64(bit) & np.uint64(1))
         if any(self._counts(step, word, bit) for step in self.taken):
@@ -341,14 +347,14 @@ class _Way:
         if weak and not all(self._is_possible(state, word, bit) for state in self.states):
             return
         end, step = self._nearest(-1, word, bit, weak)
-        if end < 0:  # a strongly fair one that is never possible here
+        if end < 0:  # strongly fair, and never possible here
             return
         self._go(end)
         if step >= 0:
             self._take(step)
 
     def close(self) -> None:
-        """Goes back to where it began, by a step at least."""
+        """Extends the path to its first state, by at least one step."""
         start = self.states[0]
         if not self.taken:
             region = self.progress.region
@@ -371,7 +377,7 @@ class _Way:
         return int(state), int(step)
 
     def _go(self, end: int) -> None:
-        """Takes the way to a state that was the nearest."""
+        """Extends the path to the state `end` that `_nearest` found."""
         back = [end]
         while back[-1] != self.states[-1]:
             back.append(int(self.parents[back[-1]]))
@@ -394,9 +400,10 @@ class _Way:
 
 @dataclass(frozen=True)
 class _Fair:
-    """The obligations that steps meet. `kind_of` has the kind of each label, `masks` the bits of
-    the `obligations` that a step of each kind meets, in words; `weak` and `strong` have the bits of
-    those that are weakly and strongly fair."""
+    """The fairness obligations that steps satisfy. `kind_of` has the kind of each label. `masks`
+    has the bits of the `obligations` that a step of each kind satisfies, in words. `weak` and
+    `strong` have the bits of weak and strong obligations.
+    """
 
     kind_of: Any
     masks: Any

@@ -1,4 +1,4 @@
-"""Systems by name or from a reader's own file."""
+"""Loads systems by name or from a user's file."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..language.declaration.arguments import meant, nearest, one_of, question
 from ..spec.changes import VARIED
 from ..spec.systems import SHIPPED, shipped
 
-MEMORY = 4 * 2**30  # bytes that a file may take while it is run; declarations take a few millions
-LEAST = 2**28  # bytes that it may take in any case: Python itself needs some of them
+MEMORY = 4 * 2**30  # bytes that a file's process may take; declarations take few
+LEAST = 2**28  # the smallest limit in bytes: Python itself needs some
 
 _CHILD = (
-    "import gc, json, sys; gc.set_threshold(50_000); "  # little of what is loaded is garbage
+    "import gc, json, sys; gc.set_threshold(50_000); "  # loading makes little garbage
     "request = json.loads(sys.argv[1]); sys.path[:] = request.pop('search'); "
     "from epochfence.language.declaration.loading import answer; answer(**request)"
 )
@@ -30,13 +30,12 @@ _CHILD = (
 def load_system(
     name: str, memory: int | None = None, meanwhile: Callable[[], object] | None = None
 ) -> System:
-    """The shipped system `name`, one with a variant as `SYSTEM+VARIANT`, or the one in
-    `FILE.py[:NAME]`.
+    """The shipped system `name`, its variant `SYSTEM+VARIANT`, or the system in `FILE.py[:NAME]`.
 
-    NAME is that of a variable, or the system's own. Without it the file must hold one system. The
-    file is run as a program, in a process of its own that may take `memory` bytes (default: 4 GiB;
-    at least 256 MiB); `meanwhile` is called while it runs. Raises DeclarationError, naming the file
-    and the line, where it isn't there, can't be run, or doesn't hold the system.
+    NAME is a variable or the system's name. Without it the file must hold one system. The file is
+    run as a program, in a separate process that may take `memory` bytes (default: 4 GiB; at least
+    256 MiB); `meanwhile` is called while it runs. Raises DeclarationError, with the file and the
+    line, if the file is missing, fails, or doesn't hold the system.
     """
     file, _, attribute = name.partition(":")
     if file.endswith(".py"):
@@ -52,8 +51,9 @@ def load_system(
 
 
 def place_of(system: System) -> str | None:
-    """The name by which `load_system` finds the system from any folder; none where its file isn't
-    known."""
+    """The name by which `load_system` finds the system from any folder; None if its file is
+    unknown.
+    """
     place = system.declared
     if place is None or place.is_shipped:
         return system.name if {system.name} & {*SHIPPED, *VARIED} else None
@@ -65,7 +65,7 @@ def _from_file(
 ) -> System:
     try:
         is_folder, is_file = path.is_dir(), path.is_file()
-    except OSError as error:  # its folder may not be entered, or its name is too long
+    except OSError as error:  # the folder is forbidden, or the name is too long
         raise DeclarationError(f"can't read {path}: {error.strerror}") from None
     if is_folder:
         raise DeclarationError(f"{path} is a folder: give a file in it")
@@ -74,7 +74,7 @@ def _from_file(
     written, code = _run_apart(path, attribute, memory, meanwhile)
     try:
         found = pickle.loads(written)
-    except Exception:  # whatever is left of an answer that was cut short
+    except Exception:  # an incomplete answer raises various errors
         raise DeclarationError(f"{path}: {_ending(code)} before it had declared a system") from None
     if isinstance(found, DeclarationError):
         raise found
@@ -84,9 +84,8 @@ def _from_file(
 
 
 def _file_meant(path: Path) -> str:
-    """Which Python file of the same folder was meant, as a question; nothing where none is like
-    it."""
-    with suppress(OSError, ValueError):  # a name that no file can have
+    """A question with a similarly named Python file of the same folder; empty if there is none."""
+    with suppress(OSError, ValueError):  # an impossible file name
         there = {each.stem: each for each in sorted(path.parent.glob("*.py")) if each.is_file()}
         alike = nearest(path.stem, there)
         return question(None if alike is None else str(there[alike]))
@@ -96,8 +95,9 @@ def _file_meant(path: Path) -> str:
 def _run_apart(
     path: Path, attribute: str, memory: int, meanwhile: Callable[[], object] | None = None
 ) -> tuple[bytes, int]:
-    """The answer of a process of its own about the file, and how it ended. The file prints to
-    standard error."""
+    """The answer of a separate process that runs the file, and its exit code. The file prints to
+    standard error.
+    """
     result, result_end = os.pipe()
     alive_end, alive = os.pipe()
     request = {

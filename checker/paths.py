@@ -32,9 +32,10 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Path:
-    """A run in which `begin` holds after `first` steps, and `end` for the first time after
-    `length` more. With a `loop`, the steps from that one on repeat for ever instead: the path can
-    get as long as one likes, and lead to `end` from there."""
+    """A run in which `begin` holds after `first` steps, and `end` for the first time after `length`
+    more steps. With a `loop`, the steps from number `loop` on may repeat any number of times before
+    the run leads to `end`: there is no longest path.
+    """
 
     trace: Trace
     first: int
@@ -42,15 +43,16 @@ class Path:
 
     @property
     def length(self) -> int:
-        """The steps from `begin` on; in a path with a loop, those up to its end."""
+        """The number of steps from `begin` on; with a loop, up to the end of the loop."""
         return len(self.trace.steps) - self.first
 
 
 @dataclass(frozen=True)
 class Paths:
-    """The paths from a state in which `begin` has come to hold and `end` doesn't to the first state
-    in which `end` holds. `shortest` is none where there is no path, `longest` also where there is a
-    `cycle`. Of the states that such a run may come to, `lost` have no path to `end`."""
+    """The paths from a state in which `begin` has become true, and `end` is false, to the first
+    state in which `end` holds. `shortest` is None if there is no path, `longest` also if there is a
+    `cycle`. `lost` is the number of states after `begin` without a path to `end`.
+    """
 
     shortest: Path | None = None
     longest: Path | None = None
@@ -68,11 +70,10 @@ def paths_between(
 ) -> Paths:
     """Searches all states, without symmetry, and looks for paths between two conditions.
 
-    `each` are variables of the conditions, such as a client: a path keeps its values of them.
-    Properties and deadlocks aren't looked for. Of the options, those of threads, memory and slicing
-    count. Raises DeclarationError for conditions that aren't any, or a search that ends early;
-    MemoryError where the memory limit leaves no room for the steps; ReplayError where native code
-    and the executable model differ.
+    `each` are variables of the conditions, such as a client: a path has one value of each.
+    Properties and deadlocks aren't checked. Only the options for threads, memory and slicing apply.
+    Raises DeclarationError for invalid conditions, or if the search ends early; MemoryError if the
+    steps exceed the memory limit; ReplayError if native code and the executable model differ.
     """
     options = options or Options()
     wanted = leads_to(NAME, begin, end, "The path comes to its end.", each=each)
@@ -115,13 +116,14 @@ class _Graph:
         self.targets = targets
 
     def steps(self, states: Any) -> tuple[Any, Any]:
-        """The steps from some states, as their sources and targets."""
+        """The steps from `states`, as arrays of sources and targets."""
         first, end = self.first[states], self.end[states]
         return np.repeat(states, end - first), self.targets[_ranges(first, end)].astype(int)
 
     def tree(self, roots: Any, inside: Any = None) -> Any:
-        """The parent of each state in a breadth-first tree, through states `inside`; a root is its
-        own, and -1 stands for one that isn't reached."""
+        """The parent of each state in a breadth-first tree through states `inside`. A root is its
+        own parent; -1 is for unreached states.
+        """
         parents = np.full(len(self.first), -1, dtype=np.int64)
         parents[roots] = roots
         while len(roots):
@@ -139,7 +141,7 @@ class _Graph:
         flags = self.found.marked(aim)
         open_ = (flags & WITHIN) != 0
         begins = self._begins((flags & BEGINS) != 0)
-        after = self.tree(begins, open_) >= 0  # states on a way that hasn't come to `end`
+        after = self.tree(begins, open_) >= 0  # states between `begin` and `end`
         sources, targets = self.steps(np.flatnonzero(after))
         distance = _distances(sources, targets, ~open_)
         lost = int((after & (distance == _NEVER)).sum())
@@ -150,7 +152,7 @@ class _Graph:
         stems = self.tree(initials)
 
         def path(ranks: Any, start: int) -> Path:
-            """The way along which a rank falls by one with each step."""
+            """The path along which a rank falls by one with each step."""
             stem = _way(stems, start)
             states = list(stem)
             while open_[states[-1]]:
@@ -170,17 +172,17 @@ class _Graph:
         return Paths(shortest, longest, None, lost)
 
     def _begins(self, flags: Any) -> Any:
-        """The states that have a flag, and in which a run may come to have it."""
+        """The states with a flag that are initial, or have a predecessor without the flag."""
         _, entered = self.steps(np.flatnonzero(~flags))
         states = np.union1d(entered, self.found.steps.initials())
         return states[flags[states]]
 
     def _cycle(self, begins: Any, inside: Any, endless: Any, stems: Any, aim: Aim) -> Path:
-        """A way from `begin` to a cycle among `endless` states, and once around it."""
+        """A path from `begin` to a cycle among `endless` states, and once around the cycle."""
         parents = self.tree(begins, inside)
         at = int(np.flatnonzero(endless)[0])
         seen = set[int]()
-        while at not in seen:  # each has a step to another
+        while at not in seen:  # each has an endless successor
             seen.add(at)
             following = self.steps(np.array([at]))[1]
             at = int(following[endless[following]][0])
@@ -194,11 +196,11 @@ class _Graph:
         return self._path(states, len(stem) - 1, aim, loop)
 
     def _nearest(self, roots: Any, goal: int, inside: Any) -> list[int]:
-        """A shortest way from one of the roots to the goal."""
+        """A shortest path from one of the roots to the goal."""
         return [goal] if goal in roots else _way(self.tree(np.unique(roots), inside), goal)
 
     def _path(self, states: list[int], first: int, aim: Aim, loop: int | None = None) -> Path:
-        """The run through these states, on the executable model."""
+        """The run through these states, as a trace of the executable model."""
         instance, steps = self.prepared.instance, self.found.steps
         packed = [steps.packed(state) for state in states]
         last = len(states) - 1 if loop is None else loop
@@ -215,7 +217,7 @@ class _Graph:
 
 
 def _way(parents: Any, state: int) -> list[int]:
-    """The states from a root to this one."""
+    """The states from a root to `state`."""
     found = [state]
     while parents[found[-1]] != found[-1]:
         found.append(int(parents[found[-1]]))
@@ -223,13 +225,13 @@ def _way(parents: Any, state: int) -> list[int]:
 
 
 def _backward(sources: Any, targets: Any, count: int) -> tuple[Any, Any]:
-    """The sources by target, and where those of each target begin."""
+    """The sources sorted by target, and the start of each target's sources."""
     order = np.argsort(targets, kind="stable")
     return sources[order], np.concatenate([[0], np.cumsum(np.bincount(targets, minlength=count))])
 
 
 def _distances(sources: Any, targets: Any, goals: Any) -> Any:
-    """How many steps lead from each state to the nearest goal; _NEVER where none do."""
+    """The number of steps from each state to the nearest goal; _NEVER if no goal is reachable."""
     found = np.where(goals, 0, _NEVER)
     by_target, starts = _backward(sources, targets, len(goals))
     states, at = np.flatnonzero(goals), 0
@@ -242,7 +244,7 @@ def _distances(sources: Any, targets: Any, goals: Any) -> Any:
 
 
 def _longest(sources: Any, targets: Any, useful: Any) -> Any:
-    """How many steps the longest way from each state takes; -1 where it can come to a cycle."""
+    """The number of steps of the longest path from each state; -1 if it can reach a cycle."""
     left = np.bincount(sources, minlength=len(useful))
     found = np.full(len(useful), -1, dtype=np.int64)
     by_target, starts = _backward(sources, targets, len(useful))
@@ -258,7 +260,7 @@ def _longest(sources: Any, targets: Any, useful: Any) -> Any:
 
 
 def _ranges(starts: Any, ends: Any) -> Any:
-    """The numbers of all ranges, one behind the other."""
+    """The numbers of all ranges, concatenated."""
     counts = ends - starts
     before = np.repeat(np.cumsum(counts) - counts, counts)
     return np.arange(counts.sum()) - before + np.repeat(starts, counts)

@@ -32,19 +32,19 @@ def available_threads() -> int:
 
 @dataclass(frozen=True)
 class Options:
-    """How to check. `memory` is in bytes (none: three quarters of the free memory).
+    """The options of a check. `memory` is in bytes (None: three quarters of the free memory).
 
     Without `deadlock`, a run may end in any state. With `strict`, a result that holds vacuously for
     no known reason is inconclusive. With `keep_states`, the result has the states as tables, and
-    with `explain_size` the causes of states; neither works on Spark. Where memory is short, states
-    are kept on disk in the folder `spill`, but not those of Spark. With `spark`, Spark carries the
-    search; `resume` may then be a URI. With `keep_going` a run doesn't end where something breaks:
-    the shortest counterexample of each property is found; no such run is saved, nor carried by
-    Spark. If it is `brief` as well, the result has just verdicts and lengths: it has no
-    counterexample, and vacuity isn't checked. With `counterexamples_only` it has these, isn't asked
-    either, and ends as soon as all that it looks for is broken. Of `all_traces` counterexamples,
-    those after the first take searches of their own, in this process. States are looked at that
-    `depth` steps lead to, until the moment `until` of time.monotonic.
+    with `explain_size` the causes of states; neither works on Spark. If memory is short, states go
+    on disk in the folder `spill`, except on Spark. With `spark`, Spark carries the search; `resume`
+    may then be a URI. With `keep_going` a run continues after a violation: it finds the shortest
+    counterexample of each property, has no checkpoint and doesn't use Spark. If it is also `brief`,
+    the result has only verdicts and lengths: no counterexamples, and no check of vacuity. With
+    `counterexamples_only` the result has counterexamples but no check of vacuity, and the run ends
+    when all properties are broken. Of `all_traces` counterexamples, each after the first takes
+    another search, in this process. The search ends after `depth` steps, and at the time `until` of
+    time.monotonic.
     """
 
     threads: int = 1
@@ -69,11 +69,11 @@ class Options:
 
 @dataclass(frozen=True)
 class Prepared:
-    """An instance ready to be explored.
+    """An instance that is ready for a search.
 
     `unchanging` are leaves that always have their initial value. `unbreakable` are properties that
-    always hold: no row changes their fields. `labels` are the rows and bindings behind the kernel's
-    numbers. `seconds` are those that it took, `lowering` the part of them for lowering and
+    always hold: no row changes their fields. `labels` are the rows and bindings of the kernel's
+    numbers. `seconds` are the seconds of preparation, `lowering` the part for lowering and
     compiling.
     """
 
@@ -95,33 +95,35 @@ class Prepared:
         return [self.instance.row_names[label.row] for label in self.labels]
 
     def by_row(self, taken: Sequence[int]) -> list[int]:
-        """How often each row was taken, of how often each label was."""
+        """The number of steps of each row, from the numbers of each label."""
         found = [0] * len(self.instance.row_names)
         for label, count in zip(self.labels, taken, strict=True):
             found[label.row] += count
         return found
 
     def first_of_row(self, first: Sequence[int]) -> list[int]:
-        """The depth at which each row was first taken, of that of each label; 0 where none was."""
+        """The depth at which each row was first taken, from the depths of each label; 0 if
+        never.
+        """
         found: list[list[int]] = [[] for _ in self.instance.row_names]
         for label, depth in zip(self.labels, first, strict=True):
             found[label.row] += [depth] if depth else []
         return [min(depths, default=0) for depths in found]
 
     def pack(self, state: FullState) -> bytes:
-        """The packed state that stands for a state of the model."""
+        """The packed representative of a state of the model."""
         state_bytes = self.packing.pack(self.grounded.vector(state))
         return represent(self.kernel.canonical_address, state_bytes)
 
     def initials(self) -> bytes:
-        """The packed initial states, one behind the other."""
+        """The packed initial states, contiguous."""
         packed_ones = {self.packing.pack(vector) for vector in self.grounded.initials}
         address = self.kernel.canonical_address
         return b"".join(sorted({represent(address, state) for state in packed_ones}))
 
 
 def prepare(instance: Instance, *, symmetry: bool = True, slicing: bool = True) -> Prepared:
-    """Grounds and compiles an instance. Raises DeclarationError where that can't be done."""
+    """Grounds and compiles an instance. Raises DeclarationError if that fails."""
     begun = time.perf_counter()
     with nothing_to_collect():
         varying = without_constants(ground(instance))
@@ -151,7 +153,9 @@ def _rows(instance: Instance) -> tuple[Label, ...]:
 
 
 def labelled_by(grounded: Grounded) -> tuple[tuple[Label, ...], Grounded]:
-    """The system with a number for each row of each binding, and the labels of these numbers."""
+    """Numbers each row of each binding. Returns the labels of the numbers, and the numbered
+    system.
+    """
     labels: list[Label] = []
     actions: list[GroundAction] = []
     for action in grounded.actions:
@@ -168,7 +172,7 @@ def _unchanging(varying: Grounded) -> frozenset[int]:
 
 
 def _unbreakable(varying: Grounded) -> Iterator[str]:
-    """The properties that are always true, without leaves that never change."""
+    """The names of the properties that are always true, after constant leaves are replaced."""
     changing = {str(leaf.path[0]) for leaf in varying.leaves if leaf.index in varying.kept}
     invariants = iter(varying.invariants)
     for item in varying.instance.properties:

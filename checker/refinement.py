@@ -1,14 +1,14 @@
 """Refinement checks: a reduced system has the behaviour of the whole one.
 
-A reduction maps each state of the whole system to one of the reduced system: fields that are left
-out are dropped, and canonical forms are taken. The map is a refinement mapping if each step of the
-whole system is a step of the reduced one, or changes nothing that the reduced one has. A reduction
-that only replaces fields must work in the other direction, too: each step of the reduced system is
+A reduction maps each state of the whole system to one of the reduced system: it drops fields that
+are left out, and replaces values by canonical forms. The map is a refinement mapping if each step
+of the whole system is a step of the reduced one, or changes no field of the reduced one. For a
+reduction that only replaces fields the converse must hold, too: each step of the reduced system is
 one of the whole system. A reduction that restricts the environment (`NotOffered`, `Never`) has
-fewer steps by intent; only the other direction is checked.
+fewer steps by intent; only the converse is checked.
 
-The whole system sends the messages that are left out, and has room for them. It may take one of
-them, without effect, before a step that the reduced system takes at once.
+The whole system sends the messages that the reduced one leaves out, and has room for them. It may
+take one of them, without effect, before a step that the reduced system takes immediately.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ ROOM = 2
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A step that only one of both systems has. `run` has the labels of the steps before it."""
+    """A step that only one of the two systems has. `run` has the labels of the steps before it."""
 
     run: tuple[str, ...]
     step: str
@@ -66,8 +66,10 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Refinement:
-    """The result of one refinement check: `states` of the whole system were compared, `steps` of
-    it that the reduced one has, too; `exhaustive` if no state within the bounds is left."""
+    """The result of one refinement check. `states` of the whole system were compared, and `steps`
+    of it exist in both systems. The check is `exhaustive` if it compared all states within the
+    bounds.
+    """
 
     states: int
     steps: int
@@ -78,7 +80,7 @@ class Refinement:
 def whole_system(system: System, reduction: Reduction) -> System:
     """The system without one of its reductions.
 
-    Raises DeclarationError if the system doesn't have it, or can't be without it.
+    Raises DeclarationError if the system doesn't have the reduction, or is invalid without it.
     """
     reduced = system.reduced
     if reduced is None or reduction not in reduced.reductions:
@@ -88,7 +90,7 @@ def whole_system(system: System, reduction: Reduction) -> System:
     match reduction:
         case LeftOut(of=Message() as message):
             given["channels"] = _with_room(given["channels"], message)
-            if reduction.is_always:  # nobody takes it: its fields have no effect
+            if reduction.is_always:  # no table takes it, so its fields have no effect
                 of = [p for p, _ in message.parameters if p not in dict(message.address)]
                 why = reduction.because
                 rest += tuple(LeftOut(getattr(message, p), because=why) for p in of)
@@ -103,7 +105,7 @@ def whole_system(system: System, reduction: Reduction) -> System:
 
 
 def _with_room(channels: tuple[Channel, ...], message: Message) -> tuple[Channel, ...]:
-    """The channels, with one for the message that has room for those that a system leaves out."""
+    """The channels, with room for messages of this kind that the reduced system leaves out."""
     others = [channel for channel in channels if channel.message.name != message.name]
     own = [replace(c, capacity=lift(c.most) + ROOM) for c in channels if c not in others]
     return (*others, *(own or [Channel(message, 1)]))
@@ -118,9 +120,9 @@ def refine(
     constants: dict[str, int] | None = None,
     most: int = MOST,
 ) -> Refinement:
-    """Compares the system with itself without one of its reductions, step by step from the start.
+    """Compares a system with the same system without one reduction, step by step from the start.
 
-    Looks at `most` states of the whole system, nearest first.
+    It compares at most `most` states of the whole system, in breadth-first order.
 
     Raises DeclarationError for a reduction that the system doesn't have.
     """
@@ -130,7 +132,9 @@ def refine(
 
 
 def _form(reduction: Reduction, reduced: Instance) -> Callable[[FullState], FullState]:
-    """The form of a state, with the fields of the reduced system, that stands for it there."""
+    """A function that replaces a state, with the fields of the reduced system, by its reduced
+    form.
+    """
     match reduction:
         case Settled():
             return _settled(reduction, reduced)
@@ -146,7 +150,7 @@ def _form(reduction: Reduction, reduced: Instance) -> Callable[[FullState], Full
 
 
 class _InFlight:
-    """The messages of one kind that are in flight."""
+    """The messages of one kind in flight."""
 
     def __init__(self, message: str, reduced: Instance) -> None:
         self.reduced = reduced
@@ -185,7 +189,9 @@ class _InFlight:
     def form(
         self, when: Operand, values: Mapping[str, Operand] | None
     ) -> Callable[[FullState], FullState]:
-        """Gives the messages of which `when` holds these values; None drops them."""
+        """A function that gives the messages for which `when` holds these values; None drops
+        them.
+        """
         condition = self._read(when)
         others = None if values is None else {n: self._read(v) for n, v in values.items()}
         constants = self.reduced.constants
@@ -222,7 +228,7 @@ class _InFlight:
 
 
 def _settled(form: Settled, reduced: Instance) -> Callable[[FullState], FullState]:
-    """Gives fields the values that they have where the form is settled."""
+    """A function that sets the fields of a `Settled` to its values in states where it applies."""
     constants = reduced.constants
     names = [variable.name for variable in reduced.variables]
     key = next(iter(form.set)).data.key
@@ -233,7 +239,7 @@ def _settled(form: Settled, reduced: Instance) -> Callable[[FullState], FullStat
         return lift(node.data.name in reduced.features) if node.op == "feature" else None
 
     def of_instance(value: Operand) -> Expression:
-        # constants of a field's type have no instance
+        # a value without fields needs no instance
         whole = rewrite(lift(value), of_features)
         if instance is not None and any(n.op == "field" for n in children_first(whole)):
             return whole.at(instance)
@@ -260,7 +266,7 @@ def _settled(form: Settled, reduced: Instance) -> Callable[[FullState], FullStat
 
 
 def _canonical(form: Canonical, reduced: Instance) -> Callable[[FullState], FullState]:
-    """Replaces each part of a field that has another form."""
+    """A function that replaces parts of a field by their canonical form."""
     keys, node = 0, form.of
     while node.op == "index":
         keys += 1
@@ -306,7 +312,7 @@ class _Both:
         self.untaken = self._untaken(reduction)
 
     def _untaken(self, reduction: Reduction) -> tuple[int, Value] | None:
-        """The place of the message that nobody takes, and an empty network."""
+        """The index of the network of a message that no table takes, and the empty network."""
         if not isinstance(reduction, LeftOut) or not isinstance(reduction.of, Message):
             return None
         if not reduction.is_always:
@@ -318,7 +324,7 @@ class _Both:
         return at, next(iter(self.whole.initial_states()))[at]
 
     def image(self, state: FullState) -> FullState:
-        """The state of the reduced system that a state of the whole one maps to."""
+        """The state of the reduced system for a state of the whole one."""
         constants = self.reduced.constants
         return self.form(
             tuple(projected(state[at], own, to, constants) for at, own, to in self.parts)
@@ -352,7 +358,7 @@ class _Both:
                 if key not in there and to != image and not self.restricts:
                     return Refinement(states, steps, False, self._found(before, state, step, True))
                 if self.restricts and key not in there:
-                    continue  # nothing that follows is in the reduced system
+                    continue  # no later state is in the reduced system
                 if following not in before:
                     before[following] = (state, self._label(0, step))
                     waiting.append(following)
@@ -362,7 +368,9 @@ class _Both:
         return Refinement(states, steps, not waiting, None)
 
     def _takes_later(self, state: FullState, key: tuple[str, FullState | None]) -> bool:
-        """Whether the whole system takes the step after some that the reduced one doesn't have."""
+        """Whether the whole system takes the step after further steps that the reduced one
+        lacks.
+        """
         image, known, waiting = self.image(state), {state}, [state]
         while waiting:
             for step in self.steppers[0].steps(waiting.pop()):
@@ -377,7 +385,7 @@ class _Both:
         return False
 
     def _reduced_steps(self, image: FullState) -> dict[tuple[str, FullState | None], Step]:
-        """The steps by table and next state; none for a step that leaves a range."""
+        """The steps by table and next state; the state is None for a step that leaves a range."""
         found = self.known.get(image)
         if found is None:
             found = {
@@ -388,7 +396,7 @@ class _Both:
         return found
 
     def _settled(self, state: FullState | None) -> FullState | None:
-        """A state of the reduced system, without the messages that it would leave out now."""
+        """A state of the reduced system, without messages that the reduction leaves out in it."""
         return self.form(state) if state is not None and self.leaves_out else state
 
     def _label(self, side: int, step: Step) -> str:
@@ -411,7 +419,7 @@ class _Both:
 
 
 def projected(value: Any, own: Type, to: Type, constants: Mapping[str, int]) -> Value:
-    """A value of one type as one of a type whose records have some of the fields."""
+    """A value converted to a type whose records have only some of its fields."""
     if own == to or value is None:
         return value
     match own, to:

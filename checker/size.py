@@ -1,8 +1,8 @@
-"""Explains the number of states: which parts of the state have how many values.
+"""Explains the number of states by the numbers of values of the state's parts.
 
-For each field, channel and budget: how many different values it has, and how many states there
-would be if those that differ in nothing else were one. The system without that part may have fewer
-still, or others.
+It counts, for each field, channel and budget, the different values, and the states that would
+remain if states that differ only in this part were one. The system without the part may have fewer
+states, or different ones.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .native.store.distinct import Count, Distinct, Mask, bits_set, mask_of
 from .native.store.pack import Packing
 from .native.store.store import SHARDS, Store
 
-SAMPLE = 1 << 18  # states of which single leaves are looked at
+SAMPLE = 1 << 18  # states for the values of single leaves
 
 
 @dataclass(frozen=True)
 class Part:
-    """A field, a channel, a budget, or (`members`) several together.
+    """A field, a channel, a budget, or a group of several `members`.
 
-    `values` are those seen, `without` the states that are left where it is disregarded.
+    `values` is the number of found values, `without` the number of states without the part.
     """
 
     name: str
@@ -42,14 +42,15 @@ class Part:
     members: int = 1
 
     def factor(self, states: int) -> float:
-        """The factor by which it multiplies the states."""
+        """The factor by which the part multiplies the states."""
         return states / max(1, self.without.number)
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """A channel: how many messages were in it at once, at most and on average over all states, and
-    how many different ones."""
+    """A channel: its most and its mean messages in flight over all states, and the number of
+    different contents.
+    """
 
     name: str
     most: int
@@ -60,9 +61,10 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Size:
-    """The causes of so many `states`: parts by their effect, channels, and leaves by their values.
+    """The causes of the number of `states`: parts by their effect, channels, and leaves by their
+    values.
 
-    `sampled` is the number of states that leaves were looked at in.
+    `sampled` is the number of states for the values of leaves.
     """
 
     states: int
@@ -72,7 +74,7 @@ class Size:
     sampled: int
 
     def as_json(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """The data for JSON."""
 
         def count(number: Count) -> dict[str, Any]:
             return {"number": number.number, "exact": number.exact}
@@ -106,7 +108,7 @@ class Size:
 
 
 def explain(grounded: Grounded, packing: Packing, store: Store, threads: int) -> Size:
-    """The causes of the states in the store."""
+    """The causes of the number of states in the store."""
     return _Explanation(grounded, packing, store, threads).size()
 
 
@@ -153,17 +155,19 @@ class _Explanation:
     # States ----------------------------------------------------------------------------------
 
     def _sample(self) -> range:
-        """Whole shards: a hash deals states out, so that they are as good as drawn at random."""
+        """The shards of the sample. A hash distributes states, so whole shards are a random
+        sample.
+        """
         counts = np.cumsum(self.store.counts)
         return range(max(1, int(np.searchsorted(counts, SAMPLE, side="right"))))
 
     def _states(self, shards: range) -> Iterator[tuple[int, int]]:
-        """The place and number of packed states, valid until the next call."""
+        """The address and number of packed states, valid until the next iteration."""
         for rows in chain.from_iterable(map(self.store.rows, shards)):
             yield int(rows.ctypes.data), len(rows)
 
     def _distinct(self, leaves: Iterable[Leaf], among: range = range(SHARDS)) -> Count:
-        """The number of different values that the leaves have together."""
+        """The number of different combinations of the leaves' values."""
         bits = self._bits(leaves)
         found = Distinct()
         for states, count in self._states(among):
@@ -180,8 +184,9 @@ class _Explanation:
     # Parts -----------------------------------------------------------------------------------
 
     def _groups(self) -> dict[str, list[Leaf]]:
-        """The leaves of each variable, and of each machine, all channels and all budgets where
-        they have more than one."""
+        """The leaves of each variable, and of each group (a machine, all channels, all budgets) of
+        more than one variable.
+        """
         single: dict[str, list[Leaf]] = {}
         whole: dict[str, list[Leaf]] = {}
         for leaf in self.kept:
@@ -223,14 +228,16 @@ class _Explanation:
         return Traffic(channel.message.name, most, mean, found.count, _kind(channel))
 
     def _keep_contents(self, slot: list[Leaf], states: int, count: int, found: Distinct) -> None:
-        """The slot's value if something is there. A slot that never holds anything has no place."""
+        """Counts the slot's values in states where it isn't empty. A slot that is always empty has
+        no place.
+        """
         presence = self.packing.places.get(slot[0].index)
         if presence is None:
             return
         places: list[tuple[int, int, int, int]] = []
         for leaf in slot[1:]:
             place = self.packing.places.get(leaf.index)
-            if place is None:  # left out, or always the same
+            if place is None:  # sliced away, or constant
                 places.append((0, 0, 0, self.grounded.initials[0][leaf.index]))
             else:
                 places.append((place.word, place.shift, (1 << place.width) - 1, place.low))
@@ -240,8 +247,9 @@ class _Explanation:
     # Bounds ----------------------------------------------------------------------------------
 
     def _bounds(self, name: str) -> str:
-        """The bound that a user sets for the part: a channel's capacity, a budget, constants with
-        their values."""
+        """The bounds of the part that a user can set: a channel's capacity, a budget, constants
+        with their values.
+        """
         found: dict[str, None] = {}
         said: list[str] = []
         for bound, what in self._limits(name):
@@ -254,7 +262,7 @@ class _Explanation:
         return ", ".join(said + constants)
 
     def _limits(self, name: str) -> Iterator[tuple[Operand, str]]:
-        """A channel's capacity, or a budget, each with how it is said."""
+        """A channel's capacity or a budget, each with its text."""
         system = self.instance.system
         for channel in system.channels:
             if name == f"{NETWORK}.{channel.message.name}":

@@ -10,11 +10,11 @@ from .ground.graph import Node, leaves_of
 
 
 def without_constants(grounded: Grounded) -> Grounded:
-    """The system with leaves that keep their initial value replaced by it, and rows that can then
-    never be taken left out.
+    """Replaces leaves that keep their initial value by that value, and leaves out rows that can
+    then never be taken.
 
-    All leaves with one initial value are supposed constant until an update that may be taken says
-    otherwise.
+    All leaves with one initial value are assumed to be constant until a possible update changes
+    them.
     """
     graph = grounded.graph
     first = grounded.initials[0]
@@ -27,7 +27,7 @@ def without_constants(grounded: Grounded) -> Grounded:
             known[leaf.index] = graph.truth(bool(number)) if leaf.is_truth else graph.number(number)
     done: dict[int, Node] = {}
     while True:
-        # a node that stays as it is reads none of the leaves, and none of fewer
+        # an unchanged node reads none of these leaves, nor of a subset
         done = {number: node for number, node in done.items() if node.number == number}
 
         def settle(node: Node, done: dict[int, Node] = done) -> Node:
@@ -51,7 +51,7 @@ def without_constants(grounded: Grounded) -> Grounded:
 
 def _settled(grounded: Grounded, known: set[int], settle: Callable[[Node], Node]) -> Grounded:
     graph, false = grounded.graph, grounded.graph.false
-    # in the state after a step, too, a leaf that never changes has its initial value
+    # a constant leaf has its initial value in the next state as well
     following = {at: settle(node) for at, node in grounded.next_leaves.items()}
     settled = {at: node for at, node in following.items() if node.is_constant}
     probed: dict[int, Node] = {}
@@ -112,11 +112,12 @@ def _nodes(grounded: Grounded) -> Iterator[Node]:
 def sliced(grounded: Grounded) -> Grounded:
     """The system with only the leaves that can influence a guard or a property under check.
 
-    A leaf is kept when a guard, a property or its premise, or the end condition reads it, or an
-    update of a kept leaf does. So is one that tells whether an update stays in range: a search that
-    went on behind such a fault would see states that the system doesn't have. Reachable states then
-    stand for all that agree on the kept leaves, with the same rows enabled and the same properties
-    holding: of runs as well, as fairness is about which rows are enabled and taken.
+    A leaf is kept if a guard, a property or its premise, the end condition, or an update of a kept
+    leaf reads it. A leaf that decides whether an update stays in range is kept as well: a search
+    that continued after such a fault would find states that the system doesn't have. A reachable
+    state then represents all states with the same kept leaves: the same rows are enabled and the
+    same properties hold. This is true of runs as well, because fairness depends only on enabled and
+    taken rows.
     """
     writers: dict[int, list[Node]] = {}
     read = leaves_of([*grounded.invariants, grounded.terminal])

@@ -1,1 +1,1 @@
-"""Drift: which rows of the tables a change of Kafka's sources concerns."""
+"""Drift: the rows of the tables that a change of Kafka's sources affects."""

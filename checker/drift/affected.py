@@ -1,5 +1,6 @@
-"""The parts of this project that methods of Kafka concern: rows, systems, properties, bugs and
-findings, and the commands that check them."""
+"""The parts of this project that a change of Kafka's methods affects: rows, systems, properties,
+bugs and findings, and the commands that check them.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +24,10 @@ FINDINGS = Path(__file__).parents[2] / "docs" / "findings.md"
 
 @dataclass(frozen=True)
 class Affected:
-    """The rows, properties and bugs that a change of methods concerns.
+    """The rows, properties and bugs that a change of methods affects.
 
-    `rows` have the methods that they cite. `uncited` are changed methods that no row cites, of
-    classes that rows cite. `properties` are `system.property`. `commands` check the rows again.
+    `rows` maps rows to the methods that they cite. `uncited` are changed methods that no row cites,
+    of classes that rows cite. `properties` are `system.property`. `commands` check the rows again.
     """
 
     rows: tuple[tuple[str, tuple[str, ...]], ...]
@@ -38,7 +39,7 @@ class Affected:
     commands: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """The data for JSON."""
         return {
             "rows": [{"row": row, "methods": list(methods)} for row, methods in self.rows],
             "uncited": list(self.uncited),
@@ -51,7 +52,7 @@ class Affected:
 
 
 def affected(methods: Iterable[str]) -> Affected:
-    """What a change of these methods (`Class.method`) concerns."""
+    """The parts that a change of these methods (`Class.method`) affects."""
     changed = list(dict.fromkeys(methods))
     rows: dict[str, list[str]] = {}
     for citation in citations():
@@ -124,7 +125,7 @@ def _reading(system: System, rows: Iterable[str]) -> list[str]:
 
 @cache
 def _sections() -> dict[str, str]:
-    """The findings by title, if the documentation is there."""
+    """The findings by title, if the documentation is installed."""
     if not FINDINGS.is_file():
         return {}
     text = FINDINGS.read_text(encoding="utf-8")

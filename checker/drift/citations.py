@@ -27,12 +27,12 @@ class Citation(NamedTuple):
 
     @property
     def names_a_method(self) -> bool:
-        """Whether it names a method and not only a class."""
+        """Whether the citation names a method and not only a class."""
         return self.of.rpartition(".")[2][:1].islower()
 
 
 def cited(source: str) -> list[str]:
-    """The methods, and the classes without one, that a source names."""
+    """The methods that a source names, and its classes without a method."""
     found: list[str] = []
     owner = ""
     for part in re.split(r"[,;]\s*", source):
@@ -49,7 +49,7 @@ def cited(source: str) -> list[str]:
 
 
 def citations() -> Iterator[Citation]:
-    """Every citation of the tables that are declared."""
+    """Every citation in the declared tables."""
     for table in declared_tables():
         for row in table.rows:
             for name in cited(row.source):
@@ -57,8 +57,9 @@ def citations() -> Iterator[Citation]:
 
 
 def resolves(name: str, method: str) -> bool:
-    """Whether a cited name stands for a method: `Outer.name` and `Outer.Inner.name` stand for each
-    other, but methods of two inner classes don't."""
+    """Whether a cited name matches a method. `Outer.name` and `Outer.Inner.name` match each other,
+    but methods of two inner classes don't.
+    """
     owner, _, called = name.rpartition(".")
     its_owner, _, its_name = method.rpartition(".")
     outer = its_owner.partition(".")[0] == owner or owner.partition(".")[0] == its_owner
@@ -66,5 +67,5 @@ def resolves(name: str, method: str) -> bool:
 
 
 def classes(names: list[str]) -> set[str]:
-    """The simple names of the outermost classes that methods or classes belong to."""
+    """The simple names of the outermost classes of methods or classes."""
     return {name.partition(".")[0] for name in names}

@@ -1,8 +1,7 @@
 """Class files, for versions of Kafka that have no sources: a digest of each method's bytecode.
 
 `javap` prints the bytecode. Positions in the constant pool, packages and numbers of lambdas don't
-count, so a class that only moved keeps its digests. A lambda belongs to the method that it is in.
-Needs a JDK.
+count, so a moved class keeps its digests. A lambda belongs to the method around it. Needs a JDK.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def class_jars_of(place: Path) -> dict[str, list[Path]]:
 def bytecode_of(jars: list[Path], classes: Collection[str]) -> dict[str, str]:
     """The digests of the methods of these classes, and of their inner ones, in class jars.
 
-    Raises SourceError without javap, and for a jar that can't be read.
+    Raises SourceError without javap, and for an unreadable jar.
     """
     javap = shutil.which("javap")
     if javap is None:
@@ -77,7 +76,7 @@ def bytecode_of(jars: list[Path], classes: Collection[str]) -> dict[str, str]:
 
 
 def _methods(printed: str) -> Iterator[tuple[str, str]]:
-    """Each method that javap has printed, with its normalised bytecode."""
+    """Each method in javap's output, with its normalised bytecode."""
     owner, method, lines = "", "", list[str]()
     for line in printed.splitlines():
         start = _CLASS.match(line)
@@ -97,7 +96,7 @@ def _methods(printed: str) -> Iterator[tuple[str, str]]:
 
 
 def _owner(name: str) -> str:
-    """A class by its simple name; an anonymous class belongs to the one around it."""
+    """The simple name of a class; an anonymous class belongs to the class around it."""
     parts = name.rpartition(".")[2].split("$")
     return ".".join(part for part in parts if part and not part.isdigit())
 

@@ -1,4 +1,4 @@
-"""Two states of Kafka's sources, compared by the methods that rows cite."""
+"""Compares two states of Kafka's sources by the methods that rows cite."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ NEAR = 0.75
 @dataclass(frozen=True)
 class Cited:
     """A cited method that vanished or changed, with the rows that cite it. `instead` is the
-    probable new name of one that vanished."""
+    probable new name of a vanished method.
+    """
 
     method: str
     rows: tuple[str, ...]
     instead: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The method as plain data."""
+        """The data for JSON."""
         found: dict[str, Any] = {"method": self.method, "rows": list(self.rows)}
         return found | ({"probably": self.instead} if self.instead else {})
 
@@ -48,7 +49,7 @@ class Drift:
         return bool(self.vanished or self.changed)
 
     def as_json(self) -> dict[str, Any]:
-        """The drift as plain data."""
+        """The data for JSON."""
         return {
             "since": self.since,
             "until": self.until,
@@ -95,8 +96,8 @@ def compared(
 def instead(method: str, before: Mapping[str, str], after: Mapping[str, str]) -> str:
     """The probable new name of a method that vanished, or "".
 
-    That is a method with the same body, else one of the same name in a class that is new or had no
-    such method, else one in the same class with a name that is nearly the same.
+    It is a method with the same body; else a method with the same name in a class that is new or
+    had no such method; else a method of the same class with a similar name.
     """
     new = [each for each in after if each not in before and not each.endswith("<init>")]
     same = [each for each in new if after[each] == before[method]]

@@ -22,8 +22,8 @@ _CALLED = re.compile(r"\b(?P<name>[a-z]\w*)\s*\(")
 class Touched:
     """A file that a patch changes, and the methods with changed lines.
 
-    Without a checkout the methods are those of the class that the hunks' heads, declarations and
-    changed lines name, so there may be more than the patch changes (`is_exact` is false).
+    Without a checkout the methods are guessed from the names in the hunks' heads, declarations and
+    changed lines: there may be more than the patch changes (`is_exact` is false).
     """
 
     path: str

@@ -1,10 +1,10 @@
 """The recorded digests of Kafka's methods, by version: `sources.tsv`, and `bytecode.tsv` for newer
 versions, some of which have no sources.
 
-A file has one line for each method of a cited class: its name, and where its digest changed, as
-`2.5.1:1a2b3c4 3.0.2:-` (`-`: it doesn't exist). `python -m epochfence.checker.drift.record SOURCES
-CLASSES` writes both files from a folder with the source jars of all releases and one with class
-jars.
+A file has one line for each method of a cited class: its name, and each version in which its digest
+changed, as `2.5.1:1a2b3c4 3.0.2:-` (`-`: it doesn't exist). `python -m
+epochfence.checker.drift.record SOURCES CLASSES` writes both files from a folder with the source
+jars of all releases and one with class jars.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Recorded:
 
     versions: tuple[str, ...]
     changes: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, dict[str, str]])
-    """For each method the versions at which its digest changes, with the digest."""
+    """For each method the versions in which its digest changes, with the digest."""
 
     def at(self, version: str) -> dict[str, str]:
         """The digests of a recorded version, by method."""
@@ -49,7 +49,7 @@ class Recorded:
         return of_it[-1] if of_it else None
 
     def versions_of(self, release: str) -> tuple[str, ...]:
-        """The recorded versions that a declared release stands for, up to the next one declared."""
+        """The recorded versions of a declared release, up to the next declared one."""
         at = RELEASED.index(release)
         least = number(release)
         following = number(RELEASED[at + 1]) if at + 1 < len(RELEASED) else (999,)
@@ -57,13 +57,13 @@ class Recorded:
 
 
 def number(version: str) -> tuple[int, ...]:
-    """A version as numbers that sort: 2.10 comes after 2.9."""
+    """The sort key of a version: 2.10 comes after 2.9."""
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
 @cache
 def recorded(form: str = "sources") -> Recorded:
-    """The record of the package: of `sources`, or of `bytecode`."""
+    """The record in the package: of `sources`, or of `bytecode`."""
     text = files("epochfence.checker.drift").joinpath(f"{form}.tsv").read_text(encoding="utf-8")
     head, *lines = text.splitlines()
     changes: dict[str, dict[str, str]] = {}

@@ -2,8 +2,8 @@
 
 A source is a folder of jars (`kafka-clients-4.3.0-sources.jar`), one jar, or a checkout. Java and
 Scala are parsed by tree-sitter. Comments and white space don't count, so a digest changes only if
-the code does. A class is known by its simple name, an inner class as `Outer.Inner`; if several
-files have a class of one name, their methods are put together.
+the code does. A class has its simple name, an inner class a name such as `Outer.Inner`. If several
+files have a class of one name, their methods are merged.
 
 Needs the extra `drift`.
 """
@@ -37,12 +37,12 @@ _COMMENTS = {"line_comment", "block_comment", "comment"}
 
 
 class SourceError(Exception):
-    """Sources that can't be read; the message names them and the remedy."""
+    """Unreadable sources. The message has their name and the remedy."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """One method in a file: its class and name, its lines from 1 on, and its tokens."""
+    """One method in a file: its class and name, its lines (counted from 1), and its tokens."""
 
     name: str
     first_line: int
@@ -74,8 +74,8 @@ def sources_of(place: Path) -> dict[str, list[Path]]:
 
 
 def methods_of(places: list[Path], classes: Collection[str] | None = None) -> dict[str, str]:
-    """The digests of the methods in these jars or checkouts: of all classes, or of `classes` and
-    their inner ones.
+    """The digests of the methods in these jars or checkouts: those of all classes, or of `classes`
+    and their inner classes.
 
     Raises SourceError for a file that can't be read.
     """
@@ -104,7 +104,7 @@ def methods_of(places: list[Path], classes: Collection[str] | None = None) -> di
 
 
 def files_of(place: Path) -> Iterator[tuple[str, bytes]]:
-    """The Java and Scala files of a jar or a checkout, tests left out, with their paths."""
+    """The Java and Scala files of a jar or a checkout, without tests, with their paths."""
     if place.is_dir():
         for path in sorted(place.rglob("*")):
             name = path.relative_to(place).as_posix()
@@ -169,8 +169,9 @@ def _name(node: Any) -> str:
 
 
 def _tokens(node: Any, name: Any) -> Iterator[str]:
-    """The leaves of a tree in order, without comments and without the method's own name: a method
-    that is only renamed keeps its digest."""
+    """The leaves of a syntax tree in order, without comments and without the method's own name: a
+    renamed method keeps its digest.
+    """
     stack = [node]
     while stack:
         one = stack.pop()

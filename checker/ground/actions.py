@@ -39,10 +39,10 @@ from .steps import Steps
 
 
 def ground(instance: Instance, *, probing: bool = True) -> Grounded:
-    """The instance as leaves and nodes; all leaves are kept until slicing. `probes` are made with
-    `probing` alone: a proof asks for none of them.
+    """The instance as leaves and nodes. Slicing comes later, so all leaves are kept. Without
+    `probing` there are no `probes`: a proof needs none.
 
-    Raises DeclarationError where an expression can't be grounded, or there is too much to ground.
+    Raises DeclarationError if an expression can't be grounded, or grounding would take too long.
     """
     check_effort(instance)
     return _Grounder(instance).run(probing)
@@ -56,7 +56,7 @@ class _Grounder:
         self.state = State(instance, self.shapes)
         has_steps = any(item.kind == "step" for item in instance.properties)
         self.expressions = Expressions(self.state, self.state.following() if has_steps else {})
-        # of a leaf whose highest number has open constants in it
+        # by leaf: upper bounds that contain open constants
         self.most = {
             leaf: self.expressions.node(bound, self.expressions.outermost)
             for leaf, bound in self.state.unsettled.items()
@@ -107,7 +107,7 @@ class _Grounder:
         return self.expressions.shape(expression, Scope(names))
 
     def well_formed(self) -> Iterator[Node]:
-        """The condition that the leaves of every state satisfy."""
+        """The conditions that the leaves of every state satisfy."""
         state = self.state
         for variable in self.instance.variables:
             for node in state.well_formed(variable.type, state.variables[variable.name]):
@@ -120,7 +120,7 @@ class _Grounder:
     def bound_actions(
         self, action: Action, first: int, every_step: Steps
     ) -> Iterator[GroundAction]:
-        """The action for each of its bindings that is possible; its first row has that number."""
+        """The action for each possible binding; `first` is the number of its first row."""
         for scope, possible in self.bindings(action):
             if all(node is self.graph.false for node in possible):
                 continue
@@ -148,7 +148,7 @@ class _Grounder:
         return nodes
 
     def aims(self) -> Iterator[Aim]:
-        """The properties of progress, for each value of their variables."""
+        """The progress properties, for each value of their variables."""
         for item in self.instance.progress:
             domains = [choices(name.data.type, self.instance.constants) for name in item.each]
             for values in product(*domains):
@@ -160,7 +160,7 @@ class _Grounder:
                 yield Aim(item, bound, premise, goal)
 
     def rankings(self, actions: list[GroundAction]) -> Iterator[GroundRanking]:
-        """Why the properties of progress hold, for each value of their variables."""
+        """The rankings of progress properties, for each value of their variables."""
         every = {item.name: item for item in self.instance.rankings}
         aims = [aim for aim in enumerate(self.aims()) if aim[1].of.name in every]
         for place, aim in aims if every else ():
@@ -196,7 +196,7 @@ class _Grounder:
                 )
 
     def table_of(self, action: GroundAction) -> str:
-        """The table that an action is of."""
+        """The table of an action."""
         return self.instance.row_names[action.rows[0].row].partition("/")[0]
 
     def bindings(self, action: Action) -> Iterator[tuple[Scope, tuple[Node, ...]]]:
@@ -215,10 +215,10 @@ class _Grounder:
             bag = self.expressions.shape(action.choice.args[0], Scope(bound, around=outermost))
             assert isinstance(bag, Slots)
             in_order = isinstance(type_of(action.choice.args[0]), Sequence)
-            # the rows are grounded once, for a slot that `chosen` names
+            # the rows are grounded once, for the slot with the number `chosen`
             slots = bag.slots
             if not slots:
-                continue  # a channel of no capacity
+                continue  # a channel with capacity 0
             chosen = g.leaf(choice_leaf(len(slots)), 0, len(slots) - 1, False)
             content = slots[-1].value
             for place in range(len(slots) - 2, -1, -1):
@@ -230,7 +230,7 @@ class _Grounder:
             possible: list[Node] = []
             for place, slot in enumerate(slots):
                 distinct = g.true
-                if place:  # a bag's equal elements lie side by side: the first stands for them
+                if place:  # equal elements of a bag are adjacent: only the first one counts
                     before = slots[:place] if in_order else slots[place - 1 : place]
                     same = (self.shapes.equal(other.value, slot.value) for other in before)
                     distinct = g.not_(g.or_(*same))
@@ -255,7 +255,7 @@ class _Grounder:
                 updates, fault = self.updates(row.updates, scope)
             behind = len(self.state.leaves) - len(
                 self.state.open
-            )  # the next state has no constants of its own
+            )  # the next state doesn't repeat the open constants
             holding = every_step.by({behind + index: node for index, node in updates.items()})
             yield GroundRow(first + offset, guard, updates, fault, tuple(map(g.not_, holding)))
 
@@ -319,7 +319,7 @@ class _Grounder:
 
 @contextmanager
 def _placed(where: str, place: Place | None = None) -> Generator[None]:
-    """Adds to an error the place of the declaration that can't be grounded."""
+    """Adds the place of the declaration to an error of grounding."""
     with declared_at(place, where):
         try:
             yield
@@ -328,7 +328,7 @@ def _placed(where: str, place: Place | None = None) -> Generator[None]:
 
 
 def _path(target: Expression) -> tuple[Expression, list[str | Expression]]:
-    """The field that a target is part of, and the keys and field names that lead to the part."""
+    """The field of a target, and the keys and field names that lead to its part."""
     path: list[str | Expression] = []
     node = target
     while node.op != "field":
@@ -340,7 +340,7 @@ def _path(target: Expression) -> tuple[Expression, list[str | Expression]]:
 
 
 def _records(target: Expression) -> list[Record | None]:
-    """For every part of the path the record it selects from, if it does."""
+    """For every element of the path, the record that it selects a field of, or None."""
     records: list[Record | None] = []
     node = target
     while node.op != "field":

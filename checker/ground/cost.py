@@ -11,16 +11,17 @@ from ...language.declaration.typecheck import type_of
 from ...language.expressions import QUANTIFIERS, resolve
 from ...language.types import Type, how_many
 
-MOST = 10_000_000  # parts of expressions, which take minutes; shipped systems have some 40,000
+MOST = 10_000_000  # most nodes of expressions: they take minutes; shipped systems have some 40,000
 
 
 def check_effort(instance: Instance) -> None:
-    """Raises DeclarationError, naming table or property and the constant that is too large, if
-    grounding would take more than minutes."""
+    """Raises DeclarationError if grounding would take more than minutes. The message has the table
+    or property, and the constant to make smaller.
+    """
     constants = {**instance.constants, **{info.name: info.low for info in instance.open}}
 
     def heaviest() -> str:
-        """The constant whose least value would save most, with its value."""
+        """The constant whose least value would save the most nodes, with its value."""
         saved = {
             info.name: _weighed(instance, _Weighing({**constants, info.name: info.low})).total
             for info in instance.system.constant_infos
@@ -33,7 +34,7 @@ def check_effort(instance: Instance) -> None:
 
 
 def _weighed(instance: Instance, weighing: _Weighing) -> _Weighing:
-    """Adds all expressions of an instance."""
+    """Counts all expressions of an instance."""
     for item in instance.properties:
         weighing.add(f"property {item.name}", item.declared, [item.expression])
     for item in instance.progress:
@@ -51,8 +52,9 @@ def _weighed(instance: Instance, weighing: _Weighing) -> _Weighing:
 
 
 class _Weighing:
-    """The parts of expressions, where those under a quantifier count for each of its cases. With
-    `heaviest`, there is a limit: it says which bound to make smaller."""
+    """Counts the nodes of expressions. A node under a quantifier counts for each case. With
+    `heaviest` there is a limit, and the function returns the remedy.
+    """
 
     def __init__(
         self, constants: Mapping[str, int], heaviest: Callable[[], str] | None = None
@@ -65,7 +67,7 @@ class _Weighing:
     def add(
         self, where: str, place: Place | None, every: Iterable[Expression], times: int = 1
     ) -> None:
-        """Counts the nodes of one place, for each of so many bindings."""
+        """Counts the nodes of one declaration, for each of `times` bindings."""
         here = times * self.weight(every)
         self.total += here
         if self.heaviest is not None and self.total > MOST:
@@ -75,7 +77,7 @@ class _Weighing:
             ).within(where, place)
 
     def weight(self, every: Iterable[Expression]) -> int:
-        """The number of these parts; each counts once, except under quantifiers."""
+        """The number of different nodes; under quantifiers each counts for each case."""
         stack, seen, total = list(every), set[Expression](), 0
         while stack:
             node = stack.pop()
@@ -91,7 +93,7 @@ class _Weighing:
         return total
 
     def quantified(self, node: Expression) -> int:
-        """The parts of a quantifier's body, for each of its cases."""
+        """The nodes of a quantifier's body, multiplied by its cases."""
         if node not in self.known:
             bound, body = node.args
             count = self.size(bound.data.type if bound.op == "variable" else _stored(bound.args[0]))
@@ -99,7 +101,7 @@ class _Weighing:
         return self.known[node]
 
     def size(self, over: Type | None) -> int:
-        """The number of values or elements to go through."""
+        """The number of values or elements of a type."""
         match over:
             case None:
                 return 1
@@ -112,8 +114,9 @@ class _Weighing:
 
 
 def _stored(collection: Expression) -> Type | None:
-    """The type of a collection that is a part of the state; none for a computed one, whose type
-    says too much of its size."""
+    """The type of a collection that is a part of the state. None for a computed one, whose type
+    overestimates its size.
+    """
     part = collection
     while part.op in ("index", "get"):
         part = part.args[0]

@@ -29,15 +29,15 @@ from .shapes import Maybe, Members, Shape, Shapes, Slots
 from .state import State
 
 MOST_MEMBERS = 1 << 12
-_OWN = {"push"}  # derived operators that are grounded to less than their definitions would be
+_OWN = {"push"}  # derived operators with smaller nodes than their definitions
 
 
 class Scope:
-    """The meaning of names, and the nodes that were grounded under them.
+    """The meaning of names, and a cache of the nodes under them.
 
-    `places` are those of elements in their sequences; `taken` is the element that an action takes
-    from a bag, and the slot that it is in. An expression without the names that a scope adds to the
-    one `around` it has one meaning in both.
+    `places` are the places of elements in their sequences. `taken` is the element that an action
+    takes from a bag, with its slot. An expression has one meaning in a scope and the scope `around`
+    it, unless it contains one of the names that the inner scope adds.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Expressions:
             case "div" | "mod":
                 by = self.node(args[1], scope)
                 if not by.is_constant:
-                    resolve(args[1], self.constants)  # raises UnsettledError for one that is open
+                    resolve(args[1], self.constants)  # raises UnsettledError for an open constant
                     raise DeclarationError(f"`{e}`: give {args[1]} a value")
                 divided = g.divide if e.op == "div" else g.modulo
                 return divided(self.node(args[0], scope), divisor(e, by.value))
@@ -199,7 +199,7 @@ class Expressions:
     def alike(
         self, args: tuple[Expression, ...], kind: Type | None, scope: Scope
     ) -> tuple[Shape, Shape]:
-        """Both as values of one type."""
+        """Both arguments as values of one type."""
         a, b = (self.shape(arg, scope) for arg in args)
         if kind is None:
             return a, b
@@ -208,7 +208,7 @@ class Expressions:
         )
 
     def index(self, e: Expression, whole: Shape, scope: Scope) -> Node:
-        """The index of a map. Raises DeclarationError where it may be no key of it."""
+        """The index of a map. Raises DeclarationError if it may be no key of the map."""
         assert isinstance(whole, list)
         node, kind = self.node(e, scope), self.known(e)
         if isinstance(kind, Int):
@@ -295,7 +295,9 @@ class Expressions:
         ]
 
     def gathered(self, elements: Iterable[tuple[Node, Shape, Type]]) -> Members:
-        """The set of the elements, each with when it is in it and its type."""
+        """The set of the elements; each is given with the condition of its membership, and its
+        type.
+        """
         g = self.graph
         there: dict[Value, Node] = {}
         for when, element, kind in elements:
@@ -304,7 +306,7 @@ class Expressions:
         return Members(there)
 
     def spread(self, kind: Type, shape: Shape) -> list[tuple[Value, Node]]:
-        """The values that a scalar may have, each with when it has."""
+        """The possible values of a scalar, each with the condition for it."""
         if not isinstance(shape, Node):
             raise DeclarationError(f"a set holds scalars: {kind} is none")
         if shape.high - shape.low >= MOST_MEMBERS:
@@ -312,7 +314,7 @@ class Expressions:
         if isinstance(kind, Bool):
             return [(False, self.graph.not_(shape)), (True, shape)]
         low, high = shape.low, shape.high
-        if not isinstance(kind, Int):  # an absent enum or key may be stored as a number below
+        if not isinstance(kind, Int):  # an absent enum or key may be stored as a lower number
             low, high = max(low, 0), min(high, self.shapes.numbers(kind)[1])
         return [
             (
@@ -333,7 +335,7 @@ class Expressions:
         return g.or_(*(g.and_(there, self.shapes.equal(sought, member)) for there, member in pairs))
 
     def members(self, kind: Type, collection: Expression, scope: Scope) -> list[tuple[Node, Shape]]:
-        """The possible elements of a collection, each with whether it is there."""
+        """The possible elements of a collection, each with the condition of its presence."""
         whole = self.shape(collection, scope)
         if isinstance(whole, Slots):
             return [(slot.present, slot.value) for slot in whole.slots]
@@ -392,7 +394,7 @@ class Expressions:
                 return Slots(kept)
 
     def extreme(self, op: str, held: list[tuple[Node, Shape, Node]]) -> Node:
-        """The largest or the smallest of the numbers that are there; 0 where none is."""
+        """The largest or the smallest of the present numbers; 0 if there is none."""
         g = self.graph
         found, is_any = g.number(0), g.false
         for there, _, number in held:
@@ -435,5 +437,5 @@ class Expressions:
 
 
 def _is_nothing(kind: object) -> bool:
-    """Whether a type stands for the elements of a literal empty collection."""
+    """Whether the type is that of the elements of a literal empty collection."""
     return kind is None

@@ -1,7 +1,7 @@
-"""Scalar expressions as a graph in which equal parts are one node.
+"""Scalar expressions as a graph: equal parts are one node.
 
-Every node is a whole number or a truth, with the interval it lies in. Simple identities are applied
-as nodes are made, so facts that follow from intervals alone never reach an engine.
+Every node is a whole number or a truth, with its interval. Simple identities are applied when nodes
+are made, so engines never see facts that follow from intervals.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class Node:
 
 
 class Graph:
-    """Makes nodes, each only once; of numbers beyond 64 bits only where they are `unbounded`."""
+    """Makes nodes, each only once. A sum beyond 64 bits raises DeclarationError, unless the graph
+    is `unbounded`.
+    """
 
     def __init__(self, *, unbounded: bool = False) -> None:
         self.unbounded = unbounded
@@ -109,7 +111,7 @@ class Graph:
         return args[0] if len(args) == 1 else self._node("or", args, 0, 0, 1, True)
 
     def given(self, a: Node, condition: Node, holds: bool) -> Node:
-        """A truth, where it is known whether `condition` holds."""
+        """A truth, simplified for the case that `condition` has the truth `holds`."""
         if condition.op == "not":
             return self.given(a, condition.args[0], not holds)
         if a is condition:
@@ -148,7 +150,7 @@ class Graph:
         return self._node("eq", (a, b), 0, 0, 1, True)
 
     def _through(self, choice: Node, constant: Node, compare: Callable[[Node, Node], Node]) -> Node:
-        """A comparison with a constant, taken into a choice where that settles a branch."""
+        """A comparison of a choice with a constant, applied to both branches."""
         condition, then, otherwise = choice.args
         left, right = compare(then, constant), compare(otherwise, constant)
         return self.choose(condition, left, right)
@@ -200,14 +202,14 @@ class Graph:
         return self._sum("mul", a, b, min(ends), max(ends))
 
     def divide(self, a: Node, size: int) -> Node:
-        """a divided by `size`, rounded down, for a of any sign."""
+        """a divided by `size`, rounded down, for every sign of a."""
         low, high = a.low // size, a.high // size
         if low == high:
             return self.number(low)
         return a if size == 1 else self._node("div", (a,), size, low, high, False)
 
     def modulo(self, a: Node, size: int) -> Node:
-        """a modulo `size`, for a of any sign."""
+        """a modulo `size`, for every sign of a."""
         if a.low >= 0 and a.high < size:
             return a
         if a.is_constant:
@@ -262,7 +264,7 @@ class Graph:
     def substitute(
         self, node: Node, leaves: Mapping[int, Node], done: dict[int, Node] | None = None
     ) -> Node:
-        """The node with leaves replaced by other nodes; `done` remembers between calls."""
+        """The node with leaves replaced by other nodes; `done` caches results between calls."""
         done = {} if done is None else done
         found = done.get(node.number)
         if found is None:
@@ -301,8 +303,9 @@ class Graph:
 
 
 def _distinct(op: str, parts: Iterable[Node], neutral: Node) -> tuple[dict[Node, None], list[Node]]:
-    """The parts, and those of parts that are `op` themselves, each once and without the neutral
-    one; and the negated ones among them."""
+    """The different parts, with nested `op` flattened and the neutral element dropped; and the
+    operands of negated parts.
+    """
     kept: dict[Node, None] = {}
     denied: list[Node] = []
     for part in parts:
@@ -315,7 +318,7 @@ def _distinct(op: str, parts: Iterable[Node], neutral: Node) -> tuple[dict[Node,
 
 
 def leaves_of(nodes: Iterable[Node]) -> set[int]:
-    """The indices of the state's leaves that the nodes read (those below 0 stand for choices)."""
+    """The indices of the leaves that the nodes read; indices below 0 are choices."""
     seen: set[int] = set()
     found: set[int] = set()
     stack = list(nodes)

@@ -17,9 +17,9 @@ PathPart: TypeAlias = "str | tuple[Key, int]"
 
 @dataclass(frozen=True)
 class Leaf:
-    """A scalar part of the state: where it is, its numbers `low`..`high`, and its type.
+    """A scalar part of the state: its path, its numbers `low`..`high`, and its type.
 
-    An optional scalar is one leaf whose lowest number stands for none.
+    An optional scalar is one leaf. Its lowest number is none.
     """
 
     index: int
@@ -30,26 +30,28 @@ class Leaf:
 
     @property
     def name(self) -> str:
-        """The path in print."""
+        """The path as text."""
         parts = (p if isinstance(p, str) else f"[{p[1]}]" for p in self.path)
         return "".join(parts)
 
     @property
     def is_truth(self) -> bool:
-        """Whether it is true or false, not a number."""
+        """Whether the leaf is a truth and not a number."""
         return isinstance(self.type, Bool)
 
     @property
     def holds(self) -> Key | None:
-        """The key whose identities the leaf's values are, if they are."""
+        """The key of the leaf's values, if they are instances."""
         kind = self.type.of if isinstance(self.type, Optional) else self.type
         return kind if isinstance(kind, Key) else None
 
 
 @dataclass(frozen=True)
 class GroundRow:
-    """A row for certain bindings: when it is taken, its updates, when an update leaves its range,
-    and when it breaks each step property."""
+    """A row for one binding: the condition under which it is taken, its updates, the condition
+    under which an update leaves its range, and the conditions under which it breaks each step
+    property.
+    """
 
     row: int
     guard: Node
@@ -60,12 +62,12 @@ class GroundRow:
 
 @dataclass(frozen=True)
 class GroundAction:
-    """The rows of an action for certain bindings.
+    """The rows of an action for one binding.
 
-    One row may be taken for every place in `possible` whose node holds. The rows read that place as
-    a leaf of its own, below 0, where there is more than one (`choice_leaf`): the slot of the bag
-    whose element the action takes. `instances` are the identities that the action binds. `guards`
-    are those of all rows by their index, each as it is declared, whatever comes before it.
+    One row may be taken for every place in `possible` whose node holds. A place is the slot of the
+    bag whose element the action takes. If there are several, the rows read the place as a leaf with
+    an index below 0 (`choice_leaf`). `instances` are the identities that the action binds. `guards`
+    are the declared guards of all rows, by their index, without the negations of earlier ones.
     """
 
     possible: tuple[Node, ...]
@@ -74,20 +76,21 @@ class GroundAction:
     guards: tuple[tuple[int, Node], ...] = ()
 
     def instance_of(self, key: Key) -> int | None:
-        """The one instance of `key` that the action is about, if there is just one."""
+        """The instance of `key` that the action binds, if there is exactly one."""
         found = [number for of, number in self.instances if of == key]
         return found[0] if len(found) == 1 else None
 
 
 def choice_leaf(places: int) -> int:
-    """The index of the leaf that stands for a choice among so many places."""
+    """The index of the leaf for a choice among `places` places."""
     return -places
 
 
 @dataclass(frozen=True)
 class Aim:
-    """A progress property `of` the system, for one value of its variables: its premise and its
-    goal. `bound` are these values."""
+    """A progress property for one value of its variables: its premise and its goal. `of` is the
+    property, `bound` are the values.
+    """
 
     of: Property
     bound: tuple[tuple[Expression, Value], ...]
@@ -96,7 +99,7 @@ class Aim:
 
     @property
     def name(self) -> str:
-        """The property, with the values in print."""
+        """The name of the property, with the values."""
         return " ".join(
             (
                 self.of.name,
@@ -107,8 +110,9 @@ class Aim:
 
 @dataclass(frozen=True)
 class GroundHelp:
-    """An event that a ranking names, by its place there, for the `instances` that it is of; and
-    `when` it helps."""
+    """A helpful event of a ranking, by its place there, for its `instances`, with the condition
+    `when`.
+    """
 
     place: int
     instances: tuple[tuple[Key, int], ...]
@@ -117,8 +121,7 @@ class GroundHelp:
 
 @dataclass(frozen=True)
 class GroundRanking:
-    """The ranking of an aim: its place among the aims, its numbers, and the actions that lower
-    them."""
+    """The ranking of an aim: the aim's place, the numbers, and the helpful events."""
 
     aim: int
     of: Ranking
@@ -127,7 +130,7 @@ class GroundRanking:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """Everything in it that reads the state."""
+        """All nodes of the ranking."""
         return (*self.rank, *(item.when for item in self.helpful))
 
 
@@ -135,16 +138,16 @@ class GroundRanking:
 class Grounded:
     """A system's state as leaves, and everything that reads or writes them.
 
-    `vector` gives a state of plain values as the numbers of its leaves, `plain` the values of such
-    numbers; `kept` are the leaves that a packed state holds, `constant` those that are read but
-    never change: their initial value stands in their place. `well_formed` holds of the leaves of
-    every value, if not of all numbers in their ranges: absent values have one form, present ones
-    come first and in order, and nothing lies beyond its open constants. Those are leaves
-    themselves, that nothing writes: `open` gives their names, and `limits` those that types are
-    bounded by. `probes` are conditions that a run should meet; those of steps read the state after
-    a step as the leaves `next_leaves`, each with its value where a step leaves it alone. `aims` are
-    the properties of progress, `rankings` the arguments that runs reach them. `read` grounds a
-    further expression over the state, where names stand for shapes; no slicing is done to it.
+    `vector` converts a state of plain values to the numbers of its leaves, `plain` converts them
+    back. `kept` are the leaves in a packed state. `constant` are leaves that are read but never
+    change: nodes contain their initial values. `well_formed` are conditions that the leaves of
+    every value satisfy, though not all numbers in their ranges: absent values have one form,
+    present elements come first and in order, and no value exceeds its open constants. Open
+    constants are leaves that nothing writes: `open` has their names, and `limits` those that bound
+    types. `probes` are conditions that a run should meet. Probes of steps read the next state as
+    the leaves `next_leaves`, each with its value for a step that doesn't change it. `aims` are the
+    progress properties, and `rankings` are for their proofs. `read` grounds a further expression
+    over the state, with shapes for names, without slicing.
     """
 
     instance: Instance

@@ -10,7 +10,7 @@ from .shapes import Maybe, Shape, Shapes, Slots
 
 
 def slot_at(shapes: Shapes, of: Type, slots: tuple[Maybe, ...], place: Node) -> Maybe:
-    """The element at a place, if there is one."""
+    """The element at a place, as an optional."""
     result = shapes.absent(of)
     for at, slot in enumerate(slots):
         here = shapes.graph.equal(place, shapes.graph.number(at))
@@ -19,7 +19,7 @@ def slot_at(shapes: Shapes, of: Type, slots: tuple[Maybe, ...], place: Node) -> 
 
 
 def last(shapes: Shapes, of: Type, slots: tuple[Maybe, ...]) -> Maybe:
-    """The last element, if there is one."""
+    """The last element, as an optional."""
     result = shapes.absent(of)
     for slot in slots:
         result = shapes.merge_maybe(slot.present, slot, result)
@@ -29,7 +29,7 @@ def last(shapes: Shapes, of: Type, slots: tuple[Maybe, ...]) -> Maybe:
 def sliced(
     shapes: Shapes, of: Type, slots: tuple[Maybe, ...], first: Node, end: Node | None
 ) -> tuple[Maybe, ...]:
-    """The elements from one place on, up to before another."""
+    """The elements from place `first` up to, but without, place `end`."""
     g = shapes.graph
     if end is not None:
         inside = (g.less(g.number(at), end) for at in range(len(slots)))
@@ -40,7 +40,7 @@ def sliced(
     result = slots if first.low <= 0 else ()
     for dropped in range(max(1, first.low), min(first.high, len(slots)) + 1):
         shifted = slots[dropped:]
-        if result:  # which the shifted ones are chosen from or not
+        if result:  # both need the same number of slots
             shifted += (shapes.absent(of),) * (len(result) - len(shifted))
         here = g.at_most(g.number(dropped), first)
         pairs = shapes.side_by_side(Slots(shifted), Slots(result))
@@ -51,7 +51,7 @@ def sliced(
 def joined(
     shapes: Shapes, of: Type, slots: tuple[Maybe, ...], more: tuple[Maybe, ...]
 ) -> tuple[Maybe, ...]:
-    """One sequence behind another."""
+    """The concatenation of two sequences."""
     for slot in more:
         slots = appended(shapes, (*slots, shapes.absent(of)), slot.value, slot.present)
     return slots
@@ -60,8 +60,7 @@ def joined(
 def without(
     shapes: Shapes, of: Type, slots: tuple[Maybe, ...], sought: Shape, at: Node | None
 ) -> tuple[Maybe, ...]:
-    """The sequence without the first element that equals the one sought. That one lies at the place
-    `at` if that is known."""
+    """The sequence without the first element that equals `sought`. `at` is its place, if known."""
     g = shapes.graph
     gone = g.false
     result: list[Maybe] = []
@@ -78,7 +77,7 @@ def without(
 def appended(
     shapes: Shapes, slots: tuple[Maybe, ...], value: Shape, when: Node
 ) -> tuple[Maybe, ...]:
-    """The value put into the first absent slot, where `when` holds."""
+    """The slots with the value in the first absent one, if `when` holds."""
     g = shapes.graph
     result: list[Maybe] = []
     before = g.true
@@ -92,7 +91,9 @@ def appended(
 def pushed(
     shapes: Shapes, kind: Sequence | Bag, slots: tuple[Maybe, ...], value: Shape
 ) -> tuple[Maybe, ...]:
-    """The value behind the others; a full one drops its first element and doesn't grow."""
+    """The slots with the value at the end. A full sequence drops its first element and doesn't
+    grow.
+    """
     g = shapes.graph
     capacity = resolve(kind.capacity, shapes.constants)
     empty = shapes.absent(kind.of)
@@ -111,7 +112,7 @@ def pushed(
 def put(
     shapes: Shapes, kind: Sequence | Bag, slots: tuple[Maybe, ...], value: Shape
 ) -> tuple[Maybe, ...]:
-    """The value behind those that come before it in canonical order; one slot more."""
+    """The slots with the value inserted in canonical order; there is one slot more."""
     g = shapes.graph
     empty, new = shapes.absent(kind.of), Maybe(g.true, value)
     result: list[Maybe] = []

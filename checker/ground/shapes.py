@@ -30,12 +30,12 @@ from ...language.expressions import resolve
 from ...language.types import Type, Value, choices, initial_value
 from .graph import Graph, Node
 
-UNBOUNDED = 1 << 60  # the highest number of a leaf without a bound: beyond any that is declared
+UNBOUNDED = 1 << 60  # the highest number of an unbounded leaf, beyond all declared bounds
 
 
 @dataclass(frozen=True)
 class Maybe:
-    """An optional value: `value` counts only where `present` holds."""
+    """An optional value. `value` is meaningful only if `present` holds."""
 
     present: Node
     value: Shape
@@ -43,14 +43,16 @@ class Maybe:
 
 @dataclass(frozen=True)
 class Slots:
-    """A sequence or bag, the present ones first; a grown one has more than its capacity."""
+    """A sequence or bag, with the present elements first. It may have more slots than its
+    capacity.
+    """
 
     slots: tuple[Maybe, ...]
 
 
 @dataclass(frozen=True)
 class Members:
-    """A set: for every value that it may hold, whether it does."""
+    """A set: the condition of membership for each possible value."""
 
     there: Mapping[Value, Node]
 
@@ -66,7 +68,7 @@ class Shapes:
         self.constants = instance.constants
         self.open = frozenset(info.name for info in instance.open)
         self.least = {**instance.constants, **{info.name: info.low for info in instance.open}}
-        # by identity: hashing a type takes as long as making the shape
+        # by identity, because hashing a type is as slow as making the shape
         self._lowest: dict[int, tuple[Type, Shape]] = {}
 
     def numbers(self, kind: Type) -> tuple[int, int]:
@@ -87,7 +89,7 @@ class Shapes:
                 return 0, 1
 
     def lowest(self, kind: Type) -> Shape:
-        """The stored form of an absent value of the type."""
+        """The form of an absent value of the type."""
         known = self._lowest.get(id(kind))
         if known is None:
             known = self._lowest[id(kind)] = kind, self._least_of(kind)
@@ -112,11 +114,11 @@ class Shapes:
                 return [self.lowest(kind.of)] * kind.key.count(self.constants)
 
     def absent(self, kind: Type) -> Maybe:
-        """A slot that holds nothing."""
+        """An empty slot."""
         return Maybe(self.graph.false, self.lowest(kind))
 
     def padded(self, kind: Type, shape: Slots, capacity: int) -> tuple[Maybe, ...]:
-        """The first `capacity` slots, absent ones for those that are missing."""
+        """The first `capacity` slots, filled up with absent ones."""
         missing = capacity - len(shape.slots)
         return (*shape.slots[:capacity], *(self.absent(kind) for _ in range(missing)))
 
@@ -135,7 +137,7 @@ class Shapes:
                     return self.lowest(kind)
                 return Maybe(g.true, self.constant_shape(kind.of, value))
             case Set():
-                members = choices(kind.of, self.constants)  # in an order that no run changes
+                members = choices(kind.of, self.constants)  # in a fixed order
                 return Members({member: g.true for member in members if member in value})
             case Sequence() | Bag():
                 return Slots(tuple(Maybe(g.true, self.constant_shape(kind.of, v)) for v in value))
@@ -177,17 +179,17 @@ class Shapes:
         return merged
 
     def side_by_side(self, a: Slots, b: Slots) -> Iterator[tuple[Maybe, Maybe]]:
-        """The slots in pairs; a missing one is absent."""
+        """The slots in pairs; the shorter sequence is filled up with absent ones."""
         nothing = self.graph.false
         for x, y in zip_longest(a.slots, b.slots):
             yield x or Maybe(nothing, y.value), y or Maybe(nothing, x.value)
 
     def all_members(self, *sets: Members) -> list[Value]:
-        """The elements that one of the sets may hold."""
+        """The possible elements of all sets."""
         return list(dict.fromkeys(member for one in sets for member in one.there))
 
     def both(self, a: Members, b: Members, member: Value) -> tuple[Node, Node]:
-        """Whether each of two sets holds a member."""
+        """The conditions that each of two sets contains a member."""
         nowhere = self.graph.false
         return a.there.get(member, nowhere), b.there.get(member, nowhere)
 
@@ -212,7 +214,7 @@ class Shapes:
                 raise DeclarationError("two values of different shape are compared")
 
     def ranks(self, kind: Type, shape: Shape) -> list[Node]:
-        """The numbers by whose order a bag's elements are sorted (see `types.rank`)."""
+        """The numbers that define the order of a bag's elements (see `types.rank`)."""
         match kind, shape:
             case _, Node():
                 return [self.graph.as_number(shape)]
@@ -245,7 +247,7 @@ class Shapes:
         return result
 
     def coerce(self, shape: Shape, source: Type | None, target: Type) -> Shape:
-        """The value as one of type `target`: plain values become optionals where needed."""
+        """The value converted to the type `target`: plain values become optionals where needed."""
         g = self.graph
         if source == target:
             return shape

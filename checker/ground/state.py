@@ -1,4 +1,4 @@
-"""The state as leaves: how values of each type are stored in them, and read again."""
+"""The state as leaves: stores values of each type in them, and reads them again."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from .graph import Node
 from .grounded import Leaf, PathPart
 from .shapes import UNBOUNDED, Maybe, Members, Shape, Shapes, Slots
 
-KNOWN = 1 << 14  # values of variables whose numbers are kept
+KNOWN = 1 << 14  # cached values of variables
 
 
 class State:
     """An instance's state: its leaves, those of open constants first, and each variable's shape.
 
-    `unsettled` are the bounds, by leaf, that have open constants in them.
+    `unsettled` has, by leaf, the bounds that contain open constants.
     """
 
     def __init__(self, instance: Instance, shapes: Shapes) -> None:
@@ -52,15 +52,15 @@ class State:
             self.first_leaf[variable.name] = len(self.leaves)
             self.variables[variable.name] = self.build(variable.type, (variable.name,))
         self.count = len(self.leaves)
-        # by identity, the parts of the variables: of most steps, nearly all stay as they are
+        # a cache by identity for parts of variables: most steps change few of them
         self._stored: dict[int, tuple[Type, list[Node], list[Node]] | None] = dict.fromkeys(
             id(part) for shape in self.variables.values() for part in _structured(shape)
         )
-        # the states of a run have most of their values in common
+        # the states of a run share most values
         self.numbers_of = lru_cache(KNOWN)(self._numbers)
 
     def following(self) -> dict[str, Shape]:
-        """The state after a step, as shapes of leaves behind those of this one."""
+        """The next state, as shapes of leaves that follow those of this state."""
         shapes = {v.name: self.build(v.type, (v.name, "'")) for v in self.instance.variables}
         del self.leaves[self.count :]
         return shapes
@@ -115,7 +115,9 @@ class State:
         return self.graph.leaf(leaf.index, leaf.low, leaf.high, leaf.is_truth)
 
     def encode(self, kind: Type, shape: Shape, faults: list[Node]) -> Iterator[Node]:
-        """The nodes to store, in the order of the leaves; adds to `faults` when they can't be."""
+        """The nodes to store, in the order of the leaves. Adds the conditions under which they
+        can't be stored to `faults`.
+        """
         g = self.graph
         match kind:
             case Bool() | Int() | Enum() | Key():
@@ -126,7 +128,7 @@ class State:
                 assert isinstance(shape.value, Node)
                 none = g.number(self.shapes.numbers(kind.of)[0] - 1)
                 value = g.as_number(shape.value)
-                # a value equal to the mark for none is out of its range
+                # a value that equals the number of none is out of its range
                 faults.append(self.marked(shape.present, value, none))
                 yield self.stored(shape.present, value, none)
             case Optional():
@@ -157,7 +159,7 @@ class State:
                     yield from self._encoded(kind.of, part, faults)
 
     def _encoded(self, kind: Type, shape: Shape, faults: list[Node]) -> Iterable[Node]:
-        """The same, once for a part of a variable that no step has changed."""
+        """The result of `encode`, cached for unchanged parts of a variable."""
         if id(shape) not in self._stored:
             return self.encode(kind, shape, faults)
         known = self._stored[id(shape)]
@@ -168,9 +170,10 @@ class State:
         return known[1]
 
     def stored(self, present: Node, value: Node, none: Node) -> Node:
-        """The value where it is present, else the number that stands for none.
+        """The value if it is present, else the number for none.
 
-        The condition of both is the condition: a slot that takes another's place is then that slot.
+        If presence and value depend on the same condition, it stays outermost: a slot that moves to
+        another place is then the same node.
         """
         g = self.graph
         if value.op == "ite":
@@ -183,7 +186,7 @@ class State:
         return g.choose(present, value, none)
 
     def marked(self, present: Node, value: Node, none: Node) -> Node:
-        """Whether a value is present and yet the number that stands for none."""
+        """Whether a value is present, but equals the number for none."""
         g = self.graph
         if value.op != "ite":
             return g.and_(present, g.equal(value, none))
@@ -209,7 +212,7 @@ class State:
         return tuple(node.value for node in self.encode(kind, shape, []))
 
     def well_formed(self, kind: Type, shape: Shape) -> Iterator[Node]:
-        """The condition that the leaves of every value of the type satisfy."""
+        """The conditions that the leaves of every value of the type satisfy."""
         g = self.graph
         match kind, shape:
             case Optional(), Maybe():
@@ -244,7 +247,7 @@ class State:
         return tuple(self.decode(variable.type, left) for variable in self.instance.variables)
 
     def decode(self, kind: Type, numbers: Iterator[int]) -> Value:
-        """The value that the next numbers stand for."""
+        """Reads a value from the next numbers."""
         match kind:
             case Bool():
                 return bool(next(numbers))
@@ -273,7 +276,7 @@ class State:
 
 
 def _structured(shape: Shape) -> Iterator[Shape]:
-    """The shape, and those in it of records and maps, without single nodes."""
+    """The shape and its parts in records and maps, without single nodes."""
     if not isinstance(shape, Node):
         yield shape
     if isinstance(shape, list):

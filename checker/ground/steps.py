@@ -8,10 +8,10 @@ from .graph import Graph, Node
 
 
 class Steps:
-    """The step properties, for steps that leave most of the state unchanged.
+    """Step properties for steps that change little of the state.
 
-    `unchanged` has the leaves of the state after a step, with their values where it changes
-    nothing.
+    `unchanged` has the leaves of the next state, each with its value for a step that doesn't change
+    it.
     """
 
     def __init__(self, graph: Graph, nodes: list[Node], unchanged: Mapping[int, Node]) -> None:
@@ -20,13 +20,13 @@ class Steps:
         self.unchanged: dict[int, Node] = {}
         self.bits = {leaf: 1 << at for at, leaf in enumerate(unchanged)}
         self.reads: dict[int, int] = {}
-        self.kept: dict[int, dict[int, Node]] = {}  # by the leaves that a step changes
+        self.kept: dict[int, dict[int, Node]] = {}  # by the bits of changed leaves
         for node in nodes:
             graph.substitute(node, unchanged, self.unchanged)
             self._note_reads(node)
 
     def _note_reads(self, node: Node) -> int:
-        """Notes which leaves of the state after the node and its parts read, a bit for each."""
+        """Records the leaves of the next state that the node and its parts read, as bits."""
         found = self.reads.get(node.number)
         if found is None:
             found = self.bits.get(node.value, 0) if node.op == "leaf" else 0
@@ -36,7 +36,7 @@ class Steps:
         return found
 
     def by(self, updates: Mapping[int, Node]) -> list[Node]:
-        """Whether each holds of the step that changes these leaves."""
+        """For each property, the condition that a step with these updates satisfies it."""
         changed = sum(self.bits[leaf] for leaf in updates)
         kept = self.kept.get(changed)
         if kept is None:

@@ -1,10 +1,10 @@
 """States and steps as Arrow columns: a column for each field, channel and budget.
 
-An enum is a string, a key's instance a string such as `client0`, a number an integer of the width
-that it needs, a truth a boolean; an optional value may be null. Sets, sequences and bags are lists;
-a record is a struct of its fields; a map over a key is a struct with a field for each instance.
-With symmetry a state stands for all that differ from it by renaming. A part that slicing leaves out
-has no column.
+An enum is a string, a key's instance a string such as `client0`, a number the narrowest integer, a
+truth a boolean; an optional value may be null. Sets, sequences and bags are lists; a record is a
+struct of its fields; a map over a key is a struct with a field for each instance. With symmetry a
+state represents all that differ from it only by names of instances. A part that slicing removes has
+no column.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -33,14 +33,15 @@ from ..native.codegen.property_groups import NOTES
 from ..native.store.pack import Packing, Place
 from ..trace.trace import Trace
 
-MOST_WORDS = 1 << 16  # of a packed state
+MOST_WORDS = 1 << 16  # most words of a packed state
 AT_ONCE = 256  # states that are expanded for one batch
 
 
 @dataclass(frozen=True)
 class Column:
-    """A variable of the state as a column: its type, and of its leaves in order the place in a
-    packed state, or the number that they always have."""
+    """A variable of the state as a column: its type and its leaves, in order. Each leaf has its
+    place in a packed state, or its constant number.
+    """
 
     name: str
     kind: Type
@@ -53,7 +54,7 @@ class Column:
         return self.values(np.zeros((0, MOST_WORDS), dtype=np.uint64)).type
 
     def values(self, words: Any) -> Any:
-        """The variable in packed states, given as rows of 64-bit words."""
+        """The values of the variable in packed states, given as rows of 64-bit words."""
         return _Decoding(words, self.constants, iter(self.leaves)).array(self.kind)
 
 
@@ -85,7 +86,7 @@ def columns_of(
 
 
 class _Decoding:
-    """Values made of the numbers of leaves, which come in the order of `Grounded.leaves`."""
+    """Decodes values from the numbers of leaves, in the order of `Grounded.leaves`."""
 
     def __init__(self, words: Any, constants: Constants, leaves: Iterator[Place | int]) -> None:
         self.words = words
@@ -93,7 +94,7 @@ class _Decoding:
         self.leaves = leaves
 
     def numbers(self) -> Any:
-        """The next leaf in all states."""
+        """The numbers of the next leaf in all states."""
         place = next(self.leaves)
         if isinstance(place, int):
             return np.full(len(self.words), place, dtype=np.int64)
@@ -102,7 +103,7 @@ class _Decoding:
         return found.astype(np.int64) + place.low
 
     def array(self, kind: Type) -> Any:
-        """The values of the type that the next leaves hold."""
+        """Values of a type, decoded from the next leaves."""
         match kind:
             case Bool() | Int() | Enum() | Key():
                 return self.scalars(kind, self.numbers(), None)
@@ -131,7 +132,7 @@ class _Decoding:
         return resolve(kind.low, self.constants) if isinstance(kind, Int) else 0
 
     def scalars(self, kind: Type, numbers: Any, null: Any) -> Any:
-        """Numbers of a scalar type as its values."""
+        """Values of a scalar type, from their numbers."""
         match kind:
             case Bool():
                 return pa.array(numbers != 0, pa.bool_(), mask=null)
@@ -153,7 +154,7 @@ class _Decoding:
         return _lists(within, self.scalars(kind, chosen, None))
 
     def line(self, kind: Type, slots: list[Any]) -> Any:
-        """Slots side by side as lists of those that are there."""
+        """Lists of the present elements, from a column for each slot."""
         if not slots:
             empty = _Decoding(self.words[:0], self.constants, iter(lambda: 0, 1)).array(kind)
             return _lists(np.zeros((len(self.words), 0), dtype=bool), empty)
@@ -176,13 +177,13 @@ def _where(present: Any, values: Any) -> Any:
 
 
 def _lists(within: Any, values: Any) -> Any:
-    """The values as a list for each row, of as many as the row has."""
+    """A list for each row; `within` decides the number of its values."""
     offsets = np.concatenate([[0], np.cumsum(within.sum(axis=1))]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
 
 
 def _whole(low: int, high: int) -> Any:
-    """The narrowest type that holds the numbers; signed ones, as Spark has no others."""
+    """The narrowest type for the numbers. It is signed, because Spark has no unsigned types."""
     for bits, kind in ((8, pa.int8()), (16, pa.int16()), (32, pa.int32())):
         if -(1 << bits - 1) <= low and high < 1 << bits - 1:
             return kind
@@ -194,8 +195,9 @@ def _whole(low: int, high: int) -> Any:
 
 @dataclass(frozen=True)
 class Expansion:
-    """Everything that a process needs to expand states: the code, the most successors of a state,
-    the bytes of a packed state, and the names of rows."""
+    """The data that a process needs to expand states: the code, the most successors of a state, the
+    bytes of a packed state, and the names of rows.
+    """
 
     code: Code
     most_successors: int
@@ -234,8 +236,9 @@ def trace_schema(columns: Sequence[Column]) -> Any:
 
 
 def trace(columns: Sequence[Column], shown: Trace) -> Any:
-    """A counterexample as a table: a row for its initial state and for each step, with the state
-    that it leads to; of a step that leaves a range, which leads to none, with nulls."""
+    """A counterexample as a table: a row for its initial state, and for each step with its next
+    state. A step that leaves a range has no next state: the columns are null.
+    """
     parts = [None, *shown.steps]
     names = ("actor", "action", "row")
     rows = [
@@ -254,7 +257,7 @@ def transitions(columns: Sequence[Column], by: Expansion) -> Callable[[Any, Any]
     expand = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)(kernel.address)
     most = max(1, by.most_successors)
     rows, bad = np.zeros(most, dtype=np.uint32), np.zeros(2, dtype=np.uint64)
-    noted = np.zeros(NOTES, dtype=np.int64)  # of nothing that is looked for
+    noted = np.zeros(NOTES, dtype=np.int64)  # no flags are checked
     names = np.array(by.rows, dtype=object)
     schema = transitions_schema(columns)
 
@@ -287,7 +290,7 @@ def transitions(columns: Sequence[Column], by: Expansion) -> Callable[[Any, Any]
         )
 
     def batches(levels: Any, words: Any) -> Iterator[Any]:
-        assert kernel is not None  # it owns the code
+        assert kernel is not None  # the engine owns the code
         for at in range(0, len(words), AT_ONCE):
             yield steps(levels[at : at + AT_ONCE], words[at : at + AT_ONCE])
 

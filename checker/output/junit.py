@@ -1,4 +1,4 @@
-"""A result as JUnit's XML, which servers that run tests read: a test case for each property."""
+"""A result as JUnit XML for test servers: a test case for each property."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ ENDED, NOT_BROKEN = "the search ended early", "no walk broke it, which proves no
 
 def to_junit(instance: Instance, result: Covered) -> bytes:
     """The result as a test suite. A broken property is a failure, with its counterexample as a
-    chart. One that isn't known is skipped, where another one ended the search or random walks found
-    nothing; in a run that is inconclusive, or that went on after a violation, it is an error. One
-    that holds vacuously is skipped. A deadlock is a failure of a test case of its own, and so is a
-    run without an end an error of one."""
+    chart. A property of unknown truth is skipped if another violation ended the search, or if
+    random walks found nothing. It is an error in an inconclusive run, and in a run that continued
+    after a violation. A property that holds vacuously is skipped. A deadlock is the failure of a
+    separate test case, and an unfinished run is the error of one.
+    """
     sentences = {x.name: x.sentence for x in (*instance.properties, *instance.progress)}
     open_ended = result.verdict in WITHOUT_END and result.exit_code != 0
     ended = ENDED if isinstance(result, Result) else NOT_BROKEN
@@ -36,7 +37,7 @@ def to_junit(instance: Instance, result: Covered) -> bytes:
         if tag:
             told = ElementTree.SubElement(of, tag, message=message)
             told.text = text or None
-            if tag != "skipped":  # some readers ask for a type
+            if tag != "skipped":  # some readers require a type
                 told.set("type", verdicts.get(name, result.verdict).name)
 
     for item in (item for item in result.properties if item.name != DEADLOCK):
@@ -63,7 +64,7 @@ def to_junit(instance: Instance, result: Covered) -> bytes:
 
 
 def _runs(result: Covered, broken: str) -> list[Trace]:
-    """The counterexamples of a property, or of a deadlock where it has no name."""
+    """The counterexamples of a property, or of a deadlock, which has no name."""
     return [item.trace for item in result.counterexamples if item.broken == broken]
 
 

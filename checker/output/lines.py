@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _UNITED = re.compile(r"(?<=\d) (?=(?:s|ms|[KMG]iB|[KMG]B|steps?|states)\b)|(?<=\bstep) (?=\d)")
-_JOINED = "\0"  # a space at which no line ends
+_JOINED = "\0"  # a no-break space
 
 
 def wrapped(line: str, width: int, first: str = "", then: str = "") -> list[str]:

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from ..prepare import Options
 
 SHELF = "runs"
-MOST_BYTES = 4 << 20  # of all that is known of earlier runs
-LONG = 10.0  # seconds from which on a run may be warned of
-LEVELS, GROWS = 3, 1.1  # the last levels, and by what factor one is larger than the one before it
+MOST_BYTES = 4 << 20  # of the figures of earlier runs
+LONG = 10.0  # seconds before the first warning
+LEVELS, GROWS = 3, 1.1  # levels that must grow, and the least factor of each
 SAMPLES = 20  # seconds over which the growth of memory is measured
-MOST_LEFT = 1800.0  # seconds until memory is full, from which on nothing is said
+MOST_LEFT = 1800.0  # seconds until memory is full: no warning above
 NO_END = (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
 
 
@@ -40,8 +40,9 @@ class Earlier:
 
 
 class Runs:
-    """Remembers runs of an instance with these options in the user's cache. The figures are an
-    estimate: a row may have changed since. Without a cache it remembers nothing."""
+    """The figures of earlier runs of an instance with these options, in the user's cache. They are
+    an estimate: a row may have changed since. Without a cache there are none.
+    """
 
     def __init__(self, instance: Instance, options: Options) -> None:
         named = [
@@ -66,7 +67,7 @@ class Runs:
 
 
 class Growth:
-    """How the levels of a search grow, and when its memory is full."""
+    """The growth of a search's levels, and the time until its memory is full."""
 
     def __init__(self) -> None:
         self._sizes: dict[int, int] = {}
@@ -74,9 +75,10 @@ class Growth:
         self._told = MOST_LEFT
 
     def warning(self, now: Progress) -> str:
-        """A line on the growth, if the memory of a long run is soon full; empty if not. It comes
-        again when half of the time is over."""
-        self._sizes.setdefault(now.depth, now.frontier)  # the first time, all of it is left
+        """A warning if the memory of a long run is soon full, else empty. It is repeated when half
+        of the predicted time is over.
+        """
+        self._sizes.setdefault(now.depth, now.frontier)  # the first value is the whole size
         if not self._memory or now.seconds - self._memory[-1][0] >= 1:
             self._memory.append((now.seconds, now.memory))
         last = [self._sizes[at] for at in sorted(self._sizes)[-1 - LEVELS :]]
@@ -131,7 +133,7 @@ def shown(console: Console, earlier: Earlier | None) -> Generator[Callable[[Prog
             console.print(line, highlight=False, soft_wrap=True)
 
     def over(line: str) -> None:
-        room = console.width - 1  # a line that wraps couldn't be written over
+        room = console.width - 1  # a wrapped line can't be overwritten
         console.print(f"{line[:room]:{room}}", end="\r", highlight=False, soft_wrap=True)
 
     if live:

@@ -77,7 +77,7 @@ def _side(value: Any) -> str:
 
 
 def _known_reasons(vacuous: Iterable[Vacuity], console: Console) -> None:
-    """Prints how much is vacuous, by known reason."""
+    """Prints the numbers of vacuous items by known reason."""
     reasons = by_reason(item for item in vacuous if item.explained)
     if reasons:
         counts = "; ".join(f"{count} {why}" for why, count in reasons.items())
@@ -245,8 +245,10 @@ def print_suggestions(found: Suggestions, console: Console) -> None:
 def show_piece(
     count: int, console: Console, *, constants: bool = True
 ) -> Callable[[Mapping[str, Any]], None]:
-    """Prints each exploration of a sweep when it is done, with its constants or without; `count` is
-    their number. Those beyond it ask whether a fix of a known bug changes the answer."""
+    """Prints each exploration of a sweep when it ends, with or without its constants. `count` is
+    the number of explorations. Further ones check whether the fix of a known bug changes the
+    answer.
+    """
     done = 0
 
     def show(result: Mapping[str, Any]) -> None:
@@ -358,8 +360,7 @@ def show_settled(console: Console) -> Callable[[Settled], None]:
 
 
 def every_five_seconds() -> Callable[[], bool]:
-    """Returns a function that says whether progress is shown now: five seconds after it last was,
-    or after the start."""
+    """Returns a function that is true every five seconds, when progress is due."""
     shown_at = time.monotonic()
 
     def is_due() -> bool:
@@ -391,8 +392,9 @@ def named(result: Outcome | Proofs, constants: Sequence[str] = ()) -> str:
 
 
 def print_replayed(result: Outcome, console: Console, *, logs: bool = False) -> None:
-    """Prints a replayed run, and the property that fails at its end; with `logs`, what each step
-    changes in them."""
+    """Prints a replayed run, and the property that fails at its end; with `logs`, also each step's
+    changes of the logs.
+    """
     console.print(named(result, settings(result.constants)), markup=False)
     if result.trace is not None:
         title = f"The run, in {len(result.trace.steps)} steps"

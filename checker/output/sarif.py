@@ -1,7 +1,8 @@
-"""A result as SARIF 2.1.0, which servers show at the lines of a change: broken properties, at the
-row whose step breaks them, with the run that leads there; a deadlock, at the rows that can't be
-taken; and rows that nothing takes, for no reason that is known. Source of the format: OASIS, Static
-Analysis Results Interchange Format 2.1.0."""
+"""A result as SARIF 2.1.0: servers show the findings at their lines. Findings are broken
+properties, at the row whose step breaks them, with the counterexample; a deadlock, at the rows that
+can't be taken; and rows that no run takes, without a known reason. Source of the format: OASIS,
+Static Analysis Results Interchange Format 2.1.0.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ NO_END = (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
 
 
 def to_sarif(instance: Instance, result: Covered, root: Path) -> str:
-    """The result as the text of a log. Files below `root` are named from there."""
+    """The result as the text of a log. Paths below `root` are relative to it."""
     told = _Told(instance, result, root.resolve())
     results = [*told.broken(), *told.vacuous()]
     used = {item["ruleId"] for item in results}
@@ -38,7 +39,7 @@ def to_sarif(instance: Instance, result: Covered, root: Path) -> str:
 
 
 def log_of(rules: list[dict[str, Any]], **of_run: list[dict[str, Any]]) -> str:
-    """The text of a log of one run, with its rules and these parts of it."""
+    """The text of a log of one run, from its rules and further parts."""
     driver = {"name": "Epochfence", "version": version("epochfence"), "rules": rules}
     run = {"tool": {"driver": driver}, **of_run}
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
@@ -52,7 +53,7 @@ class _Told:
         self.rows = declared_rows(instance)
 
     def rules(self) -> Iterator[dict[str, Any]]:
-        """The items that a result may name: properties, and two of every system."""
+        """The rules: each property, and two rules for every system."""
         for item in (*self.instance.properties, *self.instance.progress):
             source = f" Source: {item.source}." if item.source else ""
             yield _rule(item.name, f"{item.sentence}{source}")
@@ -83,7 +84,7 @@ class _Told:
             yield found
 
     def vacuous(self) -> Iterator[dict[str, Any]]:
-        """Rows that no run takes, for no reason that is known."""
+        """Rows that no run takes, without a known reason."""
         for item in self.result.unexplained:
             for name in item.rows:
                 table, _, row = name.partition("/")
@@ -110,7 +111,7 @@ class _Told:
         if row is not None and row.declared is not None:
             file = Path(row.declared.file).resolve()
             inside = file.is_relative_to(self.root)
-            # bytes, as a name may be no text
+            # bytes, because a file name may be invalid text
             address = quote(bytes(file.relative_to(self.root))) if inside else file.as_uri()
             found["physicalLocation"] = {
                 "artifactLocation": {"uri": address},

@@ -23,7 +23,7 @@ from ..trace.trace import Trace
 
 
 def check_new(folder: Path) -> None:
-    """Raises CantWriteError where a folder of tables can't be made."""
+    """Raises CantWriteError if the folder can't be made."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise CantWriteError(folder, "it exists: name a new folder, or an empty one")
     if not folder.absolute().parent.is_dir():
@@ -31,7 +31,7 @@ def check_new(folder: Path) -> None:
 
 
 class Found(Rendered):
-    """The states that a run in this process found. They stay in memory as long as this object does.
+    """The states that a run in this process found. They stay in memory while this object lives.
 
     `checker.output.columns` describes the `columns` of a state. Raises ModuleNotFoundError without
     pyarrow (the extra `arrow`).
@@ -46,11 +46,11 @@ class Found(Rendered):
 
     @property
     def count(self) -> int:
-        """How many states there are."""
+        """The number of states."""
         return sum(self.explorer.level_sizes()[: self.explorer.depth])
 
     def states(self) -> Any:
-        """All states as a table: `level`, 0 for initial ones, then a column for each part."""
+        """All states as a table: `level` (0: initial), then a column for each part."""
         schema = _columns().states_schema(self.columns)
         return _table(self.state_batches(), schema)
 
@@ -60,9 +60,9 @@ class Found(Rendered):
         return _table(self.transition_batches(), schema)
 
     def trace(self) -> Any:
-        """The counterexample as a table: `step`, 0 for the initial state, `actor`, `action` and
-        `row`, then the columns of the state that the step leads to. It has no rows where there is
-        no counterexample."""
+        """The counterexample as a table: `step` (0: the initial state), `actor`, `action` and
+        `row`, then the columns of the next state. Without a counterexample it has no rows.
+        """
         if self.shown is None:
             return _columns().trace_schema(self.columns).empty_table()
         return _columns().trace(self.columns, self.shown)
@@ -91,7 +91,7 @@ class Found(Rendered):
         _write(folder, self.transition_batches(), _columns().transitions_schema(self.columns))
 
     def _words(self) -> Iterator[tuple[int, Any]]:
-        """Levels and their packed states, as rows of words."""
+        """The levels with their packed states, as rows of words."""
         store = self.explorer.store
         for level in range(self.explorer.depth):
             ranges = self.explorer.level_ranges(level)
@@ -117,7 +117,7 @@ def _table(batches: Iterator[Any], schema: Any) -> Any:
 
 
 def _write(folder: Path, batches: Iterator[Any], schema: Any) -> None:
-    """Writes `level=N/part-0.parquet` for each level. The folder is there once it is whole."""
+    """Writes `level=N/part-0.parquet` for each level. The folder appears when it is complete."""
     import pyarrow as pa
     from pyarrow import dataset
 

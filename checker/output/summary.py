@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ..simulation.simulate import Simulation, Walked
     from ..solver.bound import Bounded
 
-GRAVE = ("property", "premise", "run")  # kinds of vacuity that come before single rows
-MOST_ROWS, MOST_POINTS, BAR = 10, 10, 40  # rows and points of a curve that are shown, columns
+GRAVE = ("property", "premise", "run")  # kinds of vacuity that are printed before single rows
+MOST_ROWS, MOST_POINTS, BAR = 10, 10, 40  # most rows, most points of a curve, columns of a bar
 BROKEN = (Verdict.BROKEN, Verdict.DEADLOCK, Verdict.LEADS_TO_BROKEN)
 
 
@@ -38,8 +38,9 @@ def tell(
     result: Result, console: Console, *, coverage: bool = False, resume: str | None = None
 ) -> None:
     """Prints the verdict, the counterexample if there is one, and the parts that were and weren't
-    checked. With `coverage`, also every row: how often it was taken and how early, or why never.
-    `resume` is the folder or URI from which the run can continue."""
+    checked. With `coverage` it also prints every row: its count and first depth, or the reason why
+    it was never taken. `resume` is the folder or URI from which the run can continue.
+    """
     if result.verdict is Verdict.INTERRUPTED:
         line = f"{_interrupted(result, resume)} {_exit(result)}"
         console.print(line, markup=False, soft_wrap=True)
@@ -75,7 +76,7 @@ def show_walks(console: Console) -> Callable[[Walked], None]:
 
 
 def show_seeds(count: int, console: Console) -> Callable[[Mapping[str, Any]], None]:
-    """Prints the progress of the walks of so many seeds every five seconds."""
+    """Prints the progress of the walks of `count` seeds every five seconds."""
     is_due, done, steps = every_five_seconds(), 0, 0
 
     def show(result: Mapping[str, Any]) -> None:
@@ -89,7 +90,7 @@ def show_seeds(count: int, console: Console) -> Callable[[Mapping[str, Any]], No
 
 
 def print_simulated(result: Simulation, console: Console, *, coverage: bool = False) -> None:
-    """Prints the result of random walks; with `coverage` how often each row was taken."""
+    """Prints the result of random walks; with `coverage` also the count of each row."""
     if result.trace is not None:
         _verdict(result, console, SHORTEST if result.is_shortest else "Counterexample")
     else:
@@ -140,7 +141,7 @@ def _walked(result: Simulation) -> Iterator[str]:
 
 
 def _curve(result: Simulation) -> Iterator[str]:
-    """At most so many points of the curve, each as a bar."""
+    """At most MOST_POINTS points of the curve, each as a bar."""
     points = result.curve
     every = len(result.rows)
     last = len(points) - 1
@@ -261,7 +262,7 @@ def _checked(result: Result) -> Iterator[str]:
 
 
 def enumeration_lines(result: Result) -> Iterator[str]:
-    """Lines on how many counterexamples were found, and whether there are others."""
+    """Lines on the number of found counterexamples, and whether there are others."""
     found = result.enumeration
     if found is None:
         return
@@ -372,7 +373,7 @@ def _print_coverage(result: Result, console: Console) -> None:
 def _print_taken(
     taken: list[tuple[str, int]], first_depths: Mapping[str, int], console: Console
 ) -> None:
-    """Prints for each of these rows how often it was taken, and at which depth first."""
+    """Prints the count and the first depth of each of these rows."""
     table = grid()
     table.add_column("rows taken", overflow="fold")
     for name in ("times", "first at depth"):

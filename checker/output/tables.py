@@ -25,12 +25,13 @@ _MEANINGS = {
 }
 _LETTERS = ascii_lowercase + ascii_uppercase
 CLIENT = "client="
-_MOST = 4  # so many releases are listed
+_MOST = 4  # most releases in a list
 
 
 def print_matrix(found: Matrix, console: Console) -> None:
     """Prints a line for each property that doesn't hold at every release, with a sign for each
-    release. For pairs of releases: a line for each client, with the signs of each broker."""
+    release. For pairs of releases it prints a line for each client, with a sign for each broker.
+    """
     console.print(f"[bold]{escape(found.system)}[/bold]")
     pairs = any(MIXED in name for name in found.protocols)
     used, letters = (_pairs if pairs else _releases)(found, console)
@@ -45,7 +46,7 @@ def print_matrix(found: Matrix, console: Console) -> None:
 
 
 def _releases(found: Matrix, console: Console) -> tuple[set[str], dict[str, str]]:
-    """The signs in use, and the bug that each letter stands for."""
+    """Prints the table; returns the used signs, and the bug of each letter."""
     table = _grid(found.protocols)
     letters = dict(zip(_bugs(found.every_cell), _LETTERS, strict=False))
     used: set[str] = set()
@@ -109,7 +110,9 @@ def _pair(protocol: str) -> tuple[str, str]:
 
 
 def _grid(names: Sequence[str], first: str = "") -> Grid:
-    """A table with a narrow column for each release, whose numbers stand one below the other."""
+    """A table with a narrow column for each release: the parts of its number are in separate
+    lines.
+    """
     table = Grid(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column(first, no_wrap=True, vertical="bottom")
     for name in names:
@@ -118,7 +121,7 @@ def _grid(names: Sequence[str], first: str = "") -> Grid:
 
 
 def _bugs(cells: Iterable[Cell]) -> list[str]:
-    """Each bug, in the order in which releases have them."""
+    """Each bug, in the order of the releases."""
     return list(dict.fromkeys(bug for cell in cells for bug in cell.bugs))
 
 

@@ -18,19 +18,19 @@ from .simulate import MOST_SEED, Simulation, Walks, begun, nothing_found, seed_o
 
 MOST_SEEDS = 1_000_000
 _ALONE = Workers()
-Results = dict[int, dict[str, Any]]  # by the seed's place among them
+Results = dict[int, dict[str, Any]]  # by the index of the seed
 
 
 @dataclass(frozen=True)
 class Seeded:
-    """The walks of one seed of a system, ready to be sent."""
+    """The walks of one seed of a system, as data for another process."""
 
     piece: Piece
     walks: Walks
 
     @property
     def key(self) -> dict[str, Any]:
-        """The settings that its result depends on."""
+        """The settings that decide the result."""
         names = ("seed", "depth", "steps", "idle", "guided", "slicing")
         return self.piece.chosen | {name: getattr(self.walks, name) for name in names}
 
@@ -48,17 +48,17 @@ def simulate_seeds(
     journal: Journal | None = None,
     on_result: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Simulation:
-    """Takes the walks of so many seeds, from that of the options on (without one: drawn), each up
-    to the limits of the options.
+    """Takes the walks of `seeds` seeds, from the options' seed on (None: a random one), each up to
+    the limits of the options.
 
-    If some found something, the walks of the smallest such seed are repeated here, and its
-    counterexample is shrunk; larger seeds don't count. So the result is the same for any workers. A
-    seed whose result is in the `journal` isn't walked again. Ctrl-C ends the walks with the results
-    so far.
+    If a seed has a violation, the walks of the smallest such seed are repeated in this process, and
+    its counterexample is shrunk. Larger seeds don't count, so the result doesn't depend on the
+    workers. A seed with a result in the `journal` isn't walked again. Ctrl-C ends the walks with
+    the results so far.
 
-    Raises DeclarationError for a faulty declaration, for a seed of another one, and without a limit
-    of steps or idle steps, as `seconds` repeats nothing; ReplayError where native code and the
-    executable model differ, or the repeated walks find nothing; JournalError; the errors of
+    Raises DeclarationError for a faulty declaration, for the seed of another declaration, and
+    without a limit of steps or idle steps (`seconds` isn't repeatable); ReplayError if native code
+    and the executable model differ, or the repeated walks find nothing; JournalError; the errors of
     `Workers.each`.
     """
     if options.steps is None and options.idle is None:
@@ -98,7 +98,7 @@ def simulate_seeds(
 
 
 def _hit(found: Results) -> int | None:
-    """The first place at which something was found."""
+    """The first index with a violation."""
     hits = (at for at, result in found.items() if result["found_in_walk"] is not None)
     return min(hits, default=None)
 
@@ -106,7 +106,7 @@ def _hit(found: Results) -> int | None:
 def _results(
     every: Sequence[Seeded], workers: Workers, journal: Journal | None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The places of seeds and their results: first those in the journal."""
+    """The indices of seeds and their results: first those in the journal."""
     left: list[int] = []
     for at, seeded in enumerate(every):
         known = None if journal is None else journal.get(seeded.key)
@@ -124,7 +124,7 @@ def _results(
 
 
 def _add(outcome: Simulation, found: Results, seconds: float) -> None:
-    """Sums up results that found nothing."""
+    """Adds up results without a violation."""
     outcome.seconds = seconds
     outcome.walks = sum(result["walks"] for result in found.values())
     outcome.steps = sum(result["steps"] for result in found.values())

@@ -1,7 +1,7 @@
-"""Random walks through a system, on all cores, where no search can visit every state.
+"""Random walks through a system, on all cores, if it has too many states for a search.
 
-Walks are numbered and taken in rounds. All that guides the walks of a round follows from the rounds
-before, so a seed gives the same walks for any number of threads.
+Walks are numbered and taken in rounds. Only earlier rounds guide the walks of a round, so a seed
+gives the same walks for any number of threads.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ from ..verdict.result import Covered, PropertyVerdict, Verdict, described
 from ..verdict.violation import set_violation
 from .smaller import smaller
 
-PART = 32  # walks that a thread takes at a time, at first
-PARTS = 8  # of a long round
-MOST_WALKS, MOST_KEPT = 512, 1 << 23  # of a part: walks, and steps that its buffers have room for
-LENGTHS = 8  # steps of a NEW walk, by those of a usual one
+PART = 32  # walks of a part, at first
+PARTS = 8  # least parts of a long round
+MOST_WALKS, MOST_KEPT = 512, 1 << 23  # of a part: walks, and steps in its buffers
+LENGTHS = 8  # steps of a NEW walk, relative to a usual one
 PREFIXES, MOST_PREFIXES = 1 << 11, 1 << 17  # of a round, and in all
-ROUND = 1 << 17  # steps of a round, about
-FASTER_FROM = 1 << 20  # steps from which on better code pays
+ROUND = 1 << 17  # about the steps of a long round
+FASTER_FROM = 1 << 20  # least steps for which better code pays
 HEAVIEST = 1 << 10  # weight of a row that was never taken
 DEPTH_OF_WALKS = 1_000
 SECONDS = 60.0
@@ -69,14 +69,14 @@ MOST_SEED = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class Walks:
-    """How to walk.
+    """The options of random walks.
 
-    Without a `seed` one is drawn; it may name the declaration that it is for, as a Simulation's
-    does. Walks end after `depth` steps, all of them at `steps` in all, after `seconds`, or after
-    `idle` steps in which no walk took a new row: SECONDS if nothing is given. Walks that are not
-    `guided` choose each successor alike. `shorter` are the seconds in which the explorer looks for
-    a shorter counterexample. With `strict`, finding nothing has the exit code of an inconclusive
-    result.
+    Without a `seed` a random one is chosen; a seed may contain its declaration's digest, as that of
+    a Simulation does. A walk ends after `depth` steps. All walks end after `steps` steps together,
+    after `seconds`, or after `idle` steps without a new row; the default is SECONDS. Walks that are
+    not `guided` choose each successor with the same probability. The explorer searches for a
+    shorter counterexample for `shorter` seconds. With `strict`, the exit code without a violation
+    is that of an inconclusive result.
     """
 
     seed: str | None = None
@@ -94,14 +94,14 @@ class Walks:
 
     @property
     def until(self) -> float:
-        """The seconds after which no further walk begins."""
+        """The seconds after which no walk begins."""
         ends = self.seconds is not None or self.steps is not None or self.idle is not None
         return SECONDS if not ends else inf if self.seconds is None else self.seconds
 
 
 @dataclass(frozen=True)
 class Walked:
-    """Progress: the walks and steps so far, and how many rows were taken."""
+    """Progress: the walks and steps so far, and the number of taken rows."""
 
     walks: int
     steps: int
@@ -113,11 +113,11 @@ class Walked:
 class Simulation(Covered):
     """The result of random walks. Its verdict is never HOLDS.
 
-    `seed` repeats the walks. `rows` says how often the walks took each row, `curve` how many rows
-    had been taken after how many steps. A counterexample was `found_in` the walk of that number,
-    with `found_after` steps before it was shrunk; it is a run of the instance `within`, whose
-    constants may be smaller; `is_shortest` says that no run of that is shorter. Walks of several
-    seeds have in `seeds` the `first` one, how many were `asked` for, and how many were `walked`.
+    `seed` repeats the walks. `rows` has the count of each row; `curve` has pairs of steps and taken
+    rows. `found_in` is the number of the walk with the counterexample, and `found_after` its steps
+    before it was shrunk. The counterexample is a run of the instance `within`, whose constants may
+    be smaller; `is_shortest`: no run of that instance is shorter. For several seeds, `seeds` has
+    the `first` one, the number that was `asked` for, and the number that was `walked`.
     """
 
     seed: str
@@ -133,7 +133,7 @@ class Simulation(Covered):
 
     @property
     def exit_code(self) -> int:
-        """The process's exit code: 0 where walks found nothing, which isn't strict."""
+        """The process's exit code: 0 if walks found nothing and the options aren't strict."""
         nothing = self.verdict is Verdict.INCONCLUSIVE and self.steps > 0
         return 0 if nothing and not self.strict else super().exit_code
 
@@ -144,7 +144,7 @@ class Simulation(Covered):
         return {name: value for name, value in chosen.items() if value < self.constants[name]}
 
     def as_json(self) -> dict[str, Any]:
-        """The result as plain data."""
+        """The result for JSON."""
         return super().as_json() | {
             "seed": self.seed,
             "walks": self.walks,
@@ -165,10 +165,10 @@ def simulate(
     options: Walks | None = None,
     on_round: Callable[[Walked], None] | None = None,
 ) -> Simulation:
-    """Walks until something is broken, or up to a limit.
+    """Walks until a violation, or up to a limit.
 
-    Raises DeclarationError for a faulty declaration and for a seed of another one, ReplayError
-    where native code and the executable model differ.
+    Raises DeclarationError for a faulty declaration and for the seed of another declaration,
+    ReplayError if native code and the executable model differ.
     """
     options = options or Walks()
     if not options.deadlock:
@@ -190,12 +190,11 @@ def simulate(
 
 
 def seed_of(prepared: Prepared, given: str | None) -> tuple[int, str]:
-    """The number of a seed, and the seed with the declaration that it is for. Raises
-    DeclarationError."""
+    """The number of a seed, and the seed with its declaration's digest. Raises DeclarationError."""
     settings = json.dumps(identity(prepared), sort_keys=True).encode()
     digest = hashlib.sha256(settings).hexdigest()[:8]
     number, _, of = (given or str(secrets.randbelow(10**6))).partition("-")
-    is_short = len(number) <= len(str(MOST_SEED))  # int() takes no more than 4300 digits
+    is_short = len(number) <= len(str(MOST_SEED))  # int() accepts at most 4300 digits
     if not (is_short and number.isascii() and number.isdigit()) or int(number) > MOST_SEED:
         raise DeclarationError(
             f"seed {given}: it must be a whole number from 0 to {MOST_SEED}, as 17 or 17-{digest}"
@@ -209,7 +208,7 @@ def seed_of(prepared: Prepared, given: str | None) -> tuple[int, str]:
 
 
 def begun(instance: Instance, prepared: Prepared, options: Walks, seed: str) -> Simulation:
-    """The result of walks before the first one."""
+    """The result before the first walk."""
     return Simulation(
         **described(instance),
         verdict=Verdict.INCONCLUSIVE,
@@ -228,7 +227,7 @@ def begun(instance: Instance, prepared: Prepared, options: Walks, seed: str) -> 
 
 
 def nothing_found(outcome: Simulation) -> str:
-    """The sentence about walks that found nothing."""
+    """The sentence about walks without a violation."""
     taken, every = len(outcome.rows) - len(outcome.never_taken), len(outcome.rows)
     walks = f"{outcome.walks:,} walk{'s' * (outcome.walks != 1)}"
     if outcome.verdict is Verdict.INCONCLUSIVE and outcome.walks and not outcome.steps:
@@ -238,8 +237,9 @@ def nothing_found(outcome: Simulation) -> str:
 
 @dataclass(frozen=True)
 class _Prefix:
-    """A run that walks may begin with: an initial state, or another prefix, and the places of the
-    steps that follow among the successors of each state."""
+    """A run that walks may begin with: an initial state or another prefix, and the place of each
+    further state among its siblings.
+    """
 
     before: _Prefix | int
     places: Any
@@ -259,7 +259,7 @@ class _Prefix:
 
 @dataclass(frozen=True)
 class _Found:
-    """A walk at whose end something is broken: its number, the run, and the violations."""
+    """A walk that ends in a violation: its number, its run, and the flags."""
 
     walk: int
     initial: int
@@ -271,7 +271,7 @@ Parts: TypeAlias = "dict[int, Taken]"
 
 
 class _Run:
-    """Walks in rounds, each divided into parts that threads take."""
+    """Takes walks in rounds. Threads share the parts of a round."""
 
     def __init__(self, prepared: Prepared, options: Walks, seed: int) -> None:
         self.prepared = prepared
@@ -292,15 +292,15 @@ class _Run:
             kinds += [RARE, SCHEDULED, PRIORITY, NEW]
         self.ways = np.array(kinds, dtype=np.int64)
         rows = len(prepared.labels)
-        self.pairs = np.zeros((rows + 1, rows), dtype=np.int64)  # by the row before, rows: none
+        self.pairs = np.zeros((rows + 1, rows), dtype=np.int64)  # by the row before (last: none)
         self.weights = np.ones((rows + 2, rows), dtype=np.uint16)
         self.weights[: rows + 1] = HEAVIEST
-        self.span = options.depth  # steps among which a schedule draws
+        self.span = options.depth  # schedules draw from so many steps
         self.seen = Region((1 << SEEN_BITS) // 8 if options.guided else 0)
         self.known = 0
         self.left: list[_Prefix] = []
-        self.prefixes: list[_Prefix] = []  # those of this round
-        self.usual = [0, 0]  # walks that aren't NEW, and their steps
+        self.prefixes: list[_Prefix] = []  # the prefixes of this round
+        self.usual = [0, 0]  # number and steps of walks that aren't NEW
         self.drawn = Random(seed)
         self.several = PART
         self.pool = ThreadPoolExecutor(options.threads)
@@ -313,7 +313,7 @@ class _Run:
         self.pool.shutdown()
 
     def walk(self, outcome: Simulation, on_round: Callable[[Walked], None] | None) -> _Found | None:
-        """Walks until something is found, or up to a limit; the outcome has the figures."""
+        """Walks until a violation, or up to a limit; writes the figures to `outcome`."""
         options = self.options
         begun, before = time.perf_counter(), compiling_seconds()
         self.until = begun + options.until
@@ -344,8 +344,9 @@ class _Run:
         return found
 
     def _parts(self, outcome: Simulation, before: int) -> int:
-        """The parts of the next round: twice as many, up to ROUND steps, and to those wanted. With
-        long rounds a part has more walks."""
+        """The number of parts of the next round: it has twice the steps, up to ROUND steps and the
+        limit of steps. In long rounds a part has more walks.
+        """
         usual = max(1, outcome.steps // outcome.walks)
         left = ROUND if self.options.steps is None else self.options.steps - outcome.steps
         left = min(2 * before * self.several * usual, ROUND, left)
@@ -353,8 +354,9 @@ class _Run:
         return max(1, -(-left // (self.several * usual)))
 
     def _guide(self, outcome: Simulation) -> None:
-        """Weighs pairs of rows by how rarely they were taken, and has schedules draw among the
-        steps of a usual walk. Asks for faster code where it pays."""
+        """Sets the weights of pairs of rows, larger for rare ones, and the steps that schedules
+        draw from. Requests faster code if it pays.
+        """
         most = int(self.pairs.max())
         weights = np.sqrt(most // (1 + self.pairs))
         self.weights[:-1] = np.clip(weights, 1, HEAVIEST)
@@ -363,7 +365,7 @@ class _Run:
             self.prepared.kernel.improve(BEST, one_by_one=True)
 
     def guidance(self) -> Guidance:
-        """What guides the walks of the next round."""
+        """The guidance of the walks of the next round."""
         states = b"".join(prefix.state for prefix in self.prefixes)
         region = Region(len(states) + SLACK)
         region.array[: len(states)] = np.frombuffer(states, dtype=np.uint8)
@@ -379,9 +381,10 @@ class _Run:
         )
 
     def _round(self, outcome: Simulation, wanted: int) -> tuple[_Found | None, bool]:
-        """Takes so many parts, and counts them in their order, up to the first one that found
-        something or that reaches the limit of steps; whether all were taken in time. If time ran
-        out before one of them, the parts behind it count as well: one may have found something."""
+        """Takes `wanted` parts, and counts them in order, up to the first one with a violation or
+        at the limit of steps. Returns the violation, and whether all parts were taken in time. If
+        time ran out before a part, later parts count as well, because they may have a violation.
+        """
         first, turns, by = outcome.walks, count(), self.guidance()
         parts: Parts = {}
         running: list[Future[None]] = []
@@ -434,7 +437,7 @@ class _Run:
             parts[turn] = walker.take(self.seed, first + turn * self.several, self.several, by)
 
     def _found(self, first: int, part: Taken) -> _Found:
-        """The run of the last walk of a part."""
+        """The last walk of a part, with its run."""
         last = part.walks - 1
         initial, pieces = self._from(int(part.kept[last, BEGUN]))
         pieces.append(part.places[len(part.places) - part.kept[last, LENGTH] :])
@@ -444,11 +447,12 @@ class _Run:
         return self.prefixes[begun].whole() if begun >= 0 else (-1 - begun, [])
 
     def _remember(self, parts: Sequence[tuple[Taken, Any]]) -> None:
-        """Enters the states of a round in the table of states seen, and the picked ones in the list
-        of prefixes. A prefix from which a walk came to no new state is dropped."""
+        """Adds the states of a round to the table of seen states, and the picked ones to the list
+        of prefixes. A prefix is dropped if a walk from it found no new state.
+        """
         for part, _ in parts:
             self.known += mark(self.seen.address, part.hashes)
-        if self.known > 1 << (SEEN_BITS - 1):  # half of the table
+        if self.known > 1 << (SEEN_BITS - 1):  # half of the bits are set
             self.seen.forget(0, self.seen.size)
             self.known = 0
         used_up: set[int] = set()
@@ -477,7 +481,7 @@ class _Run:
         self.prefixes = [self._prefix() for _ in range(min(len(self.left), PREFIXES))]
 
     def _prefix(self) -> _Prefix:
-        """Takes one of the prefixes that are left: of two, the shorter one."""
+        """Removes a prefix from the list: the shorter one of two random ones."""
         left, size = self.left, len(self.left)
         at, other = int(self.drawn.random() * size), int(self.drawn.random() * size)
         if left[other].length < left[at].length:
@@ -487,8 +491,9 @@ class _Run:
 
 
 def _faults(prepared: Prepared) -> Iterator[int]:
-    """For each of the kernel's rows 1 if it is of an event that is a fault: one with a budget, or
-    the loss of a message."""
+    """For each of the kernel's rows, 1 if its event is a fault: an event with a budget, or the loss
+    of a message.
+    """
     system = prepared.instance.system
     budgeted = {event for events in system.budgets for event in events_of(events)}
     faults = {t.name for t in system.tables if t.on in budgeted or isinstance(t.on, Loss)}
@@ -497,7 +502,7 @@ def _faults(prepared: Prepared) -> Iterator[int]:
 
 
 def _most_faults(prepared: Prepared) -> int:
-    """How many faults a walk plans at most: those that all budgets allow."""
+    """The most faults that a walk plans: those that all budgets allow together."""
     instance = prepared.instance
     budgets = (
         resolve(variable.type.high, instance.constants)
@@ -508,8 +513,9 @@ def _most_faults(prepared: Prepared) -> int:
 
 
 def _set_counterexample(run: _Run, found: _Found, outcome: Simulation) -> None:
-    """Puts the run that was found into the outcome: shrunk, as the executable model takes it, or a
-    shorter one that the explorer finds."""
+    """Adds the counterexample to the outcome: shrunk, replayed by the executable model, or a
+    shorter one by the explorer.
+    """
     instance, options = run.prepared.instance, run.options
     _, of_kind = kind_in(instance, found.flags)
     states, rows = run.walkers[0].traced(found.initial, found.places)

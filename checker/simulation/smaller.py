@@ -11,12 +11,12 @@ from ...language.instances.instance import ending_anywhere
 from ...model.engine.interpreter import FullState, Interpreter
 from ..verdict.violation import Kind, violating_steps
 
-BEAM = 32  # states in which rows are followed at once
+BEAM = 32  # most states from which rows are followed at once
 
 
 @dataclass(frozen=True)
 class Smaller:
-    """An instance with smaller constants, and the states that the rows lead to in it, by step."""
+    """An instance with smaller constants, and the states after each row in it."""
 
     instance: Instance
     levels: Sequence[Collection[FullState]]
@@ -25,10 +25,9 @@ class Smaller:
 def smaller(
     instance: Instance, rows: Sequence[str], kind: Kind, broken: Collection[str], until: float
 ) -> Smaller | None:
-    """The instance with each constant as small as it can be, one after the other: the rows must
-    still lead to a violation of that kind, of one of the properties `broken` (none: of a range). No
-    further value is tried after the moment `until` of time.perf_counter. None if all constants stay
-    as they are.
+    """Makes each constant as small as possible, one after the other: the rows must still lead to a
+    violation of this kind, of one of the properties `broken` (empty: of a range). No value is tried
+    after the time `until` of time.perf_counter. None if no constant can be smaller.
     """
     found: Smaller | None = None
     for info in instance.system.constant_infos:
@@ -45,7 +44,7 @@ def smaller(
 
 
 def _below(value: int, low: int) -> Iterator[int]:
-    """Smaller values to try: the least first."""
+    """Smaller values to try, the least first."""
     tried = {low, low + 1, value // 2, value - 1}
     yield from sorted(each for each in tried if low <= each < value)
 
@@ -70,8 +69,7 @@ def _with(instance: Instance, name: str, value: int) -> Instance | None:
 def _followed(
     instance: Instance, rows: Sequence[str], kind: Kind, broken: Collection[str]
 ) -> list[list[FullState]]:
-    """The states that the rows lead to, up to BEAM by each; none if no last one has the
-    violation."""
+    """The states after each row, up to BEAM; None if no last state has the violation."""
     machine = Interpreter(instance)
     if not set(rows) <= set(instance.row_names):
         return []

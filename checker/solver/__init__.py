@@ -1,1 +1,1 @@
-"""The solver: the explorer's questions, decided by Z3 on the same relation."""
+"""The solver: Z3 decides the explorer's questions on the same relation."""

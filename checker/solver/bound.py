@@ -46,13 +46,13 @@ def bound(
     deadlock: bool = True,
     timeout: float | None = None,
 ) -> Bounded:
-    """Every run of up to `depth` steps, by length: of properties, ranges and, with `deadlock`,
-    deadlocks, or of properties alone, for `timeout` seconds at most. Where the instance leaves
-    constants open, numbers are integers, and the counterexample says which values they have in it.
+    """Checks every run of up to `depth` steps, by length, for at most `timeout` seconds. It checks
+    properties, ranges and, with `deadlock`, deadlocks; or only properties. If the instance leaves
+    constants open, numbers are integers, and the counterexample has the constants' values.
 
-    The verdict is HOLDS only where no run is longer than those, INCONCLUSIVE where Z3 can't tell.
-    Raises DeclarationError for a faulty declaration, SolverError for a system without a start,
-    ReplayError where the solver and the executable model differ.
+    The verdict is HOLDS only if no run is longer, INCONCLUSIVE if Z3 can't decide. Raises
+    DeclarationError for a faulty declaration, SolverError for a system without an initial state,
+    ReplayError if the solver and the executable model differ.
     """
     begun = time.perf_counter()
     if not deadlock:
@@ -100,7 +100,7 @@ def bound(
 
 
 def _begun(instance: Instance, depth: int, only_properties: bool) -> Bounded:
-    """The result before anything is found out."""
+    """The result before the search."""
     outcome = Bounded(
         **described(instance),
         verdict=Verdict.INCONCLUSIVE,
@@ -123,11 +123,13 @@ def _steps(number: int) -> str:
 
 
 class _UndecidedError(Exception):
-    """The search can't go on. The text says why."""
+    """The search can't continue. The message has the reason."""
 
 
 class _Search:
-    """One solver that grows with the depth; states excluded at a depth are kept as a fact."""
+    """One solver for all depths; each violation that is excluded at a depth becomes an
+    assertion.
+    """
 
     def __init__(self, relation: Relation, only_properties: bool, until: float | None) -> None:
         self.relation = relation
@@ -138,8 +140,9 @@ class _Search:
         self.solver.add(relation.at(0)(relation.start))
 
     def at(self, depth: int, *, steps: bool) -> Iterator[Kind]:
-        """The violations at a depth: of the state that `depth` steps reach and, with `steps`, of a
-        step from it."""
+        """The violations at a depth: of a state after `depth` steps and, with `steps`, of a step
+        from it.
+        """
         relation = self.relation
         here = relation.at(depth)
         if depth > 1:
@@ -160,11 +163,11 @@ class _Search:
             yield Kind.STEP
 
     def goes_on(self) -> bool:
-        """Whether some run is one step longer."""
+        """Whether a run with one more step exists."""
         return self.solver.check() != z3.unsat
 
     def _finds(self, fault: Term) -> bool:
-        """Whether some run violates this; remembers it if none does."""
+        """Whether some run has this fault. If none does, it asserts that."""
         if z3.is_false(fault):
             return False
         if self.until is not None:
@@ -184,7 +187,7 @@ class _Search:
         return verdict == z3.sat
 
     def path(self, depth: int) -> tuple[list[tuple[int, ...]], dict[str, int]]:
-        """The states of the run that was found, and the values of open constants in it."""
+        """The states of the found run, and its values of open constants."""
         model, relation = self.solver.model(), self.relation
         opened = relation.grounded.open
         vectors = [relation.vector(model, relation.state(at)) for at in range(depth + 1)]

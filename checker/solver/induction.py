@@ -1,9 +1,9 @@
-"""Proof by induction over steps, k of them where one isn't enough, with lemmas.
+"""Proof by induction over one step, or over k steps, with lemmas.
 
-A property is split by the row that the last step takes. At that level it is enough to put the row's
-updates into the property: parts that the row doesn't write are equal and gone. A row is asked of
-one choice of interchangeable instances: renaming makes one out of any other, and leaves the
-property and all that is assumed as they are.
+A property is divided by the row of the last step: the row's updates are substituted into the
+property, and parts that the row doesn't write disappear. Only one choice of interchangeable
+instances is checked for each row: renaming maps it to every other choice, and changes neither the
+property nor the assumptions.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ WELL_FORMED = "well-formed"
 
 @dataclass(frozen=True)
 class Subject:
-    """A subject to be proved: of each state (`nodes` hold), or of each step (`step` is its place
-    among the properties of steps)."""
+    """A claim to prove: about each state (`nodes` hold), or about each step (`step` is its index
+    among the step properties).
+    """
 
     name: str
     nodes: tuple[Node, ...] = ()
@@ -33,9 +34,10 @@ class Subject:
 
 
 class Induction:
-    """A system whose properties are to be proved. `facts` hold in every state: a fact is assumed of
-    the states before a step, and shown of the state behind it. `steps` are the properties of steps,
-    by their places."""
+    """A system with its properties to prove. `facts` are claims about every state: a fact is
+    assumed in the states before a step, and shown in the state after it. `steps` has the indices of
+    step properties.
+    """
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -43,7 +45,7 @@ class Induction:
         self.relation = Relation(self.grounded, Integers())
         self.relation.check_start()
         orbits = find_symmetry(self.grounded, renaming=False).orbits
-        self.alike = frozenset(orbit.key for orbit in orbits)  # the keys whose instances are
+        self.alike = frozenset(orbit.key for orbit in orbits)  # keys with interchangeable instances
         self._printed: dict[tuple[str, int, int], Script] = {}
         self._ranges: dict[tuple[int, int], Script] = {}
         self._read: dict[str, set[int]] = {}
@@ -61,12 +63,14 @@ class Induction:
         }
 
     def add(self, name: str, nodes: Sequence[Node]) -> None:
-        """One more fact. It may tell instances apart, so that each is asked about from now on."""
+        """Adds a fact. It may distinguish instances, so each choice of instances is checked from
+        now on.
+        """
         self.facts[name] = tuple(nodes)
         self.alike = frozenset[Key]()
 
     def subject(self, name: str) -> Subject | None:
-        """The subject of that name; none if no row could break it."""
+        """The subject with this name; None if no row can break it."""
         if name in self.steps:
             return Subject(name, step=self.steps[name])
         return Subject(name, self.facts[name]) if name in self.facts else None
@@ -76,7 +80,7 @@ class Induction:
     def obligations(
         self, subject: Subject, assumed: Sequence[str], k: int = 1
     ) -> Iterator[Obligation]:
-        """Why the subject holds by k-induction, with the facts of the names `assumed`."""
+        """The obligations that the subject holds by k-induction, with the assumed facts."""
         if subject.nodes:
             yield from (self._start(subject, at) for at in range(k))
         if subject.step is not None:
@@ -88,8 +92,9 @@ class Induction:
                     yield step
 
     def _is_asked(self, action: GroundAction) -> bool:
-        """Whether an action takes the first of those instances that may take each other's place,
-        and if it takes a further one, the first of the others."""
+        """Whether an action is the representative choice of interchangeable instances: it takes the
+        first one, then the next one.
+        """
         taken = dict.fromkeys(self.alike, 0)
         for key, number in action.instances:
             if key in taken:
@@ -113,7 +118,7 @@ class Induction:
         )
 
     def _from_start(self, subject: Subject, at: int, wrong: Sequence[Term]) -> Obligation:
-        """The claim that this isn't so after `at` steps from the start."""
+        """The obligation that `wrong` is false after `at` steps from the start."""
         relation = self.relation
         parts = [relation.at(0)(relation.start)]
         for depth in range(at):
@@ -131,7 +136,9 @@ class Induction:
         action: GroundAction,
         row: GroundRow,
     ) -> Obligation | None:
-        """The claim that no step by this row breaks the subject; none if it can't touch it."""
+        """The obligation that no step by this row breaks the subject; None if the row doesn't
+        affect it.
+        """
         graph = self.grounded.graph
         if subject.step is not None:
             wrong = row.broken[subject.step]
@@ -152,7 +159,9 @@ class Induction:
         k: int = 1,
         said: str = "",
     ) -> Obligation | None:
-        """That no step by this row is wrong, in so many words; none where it can't be."""
+        """The obligation that no step by this row satisfies `wrong`; None if that is trivial.
+        `said` is a text for the case.
+        """
         graph, relation, last = self.grounded.graph, self.relation, k - 1
         if wrong is graph.false or graph.and_(row.guard, wrong) is graph.false:
             return None
@@ -175,7 +184,7 @@ class Induction:
         return self._claimed(subject, assumed, self.case(action, row) + said, k, parts, read)
 
     def never(self, subject: Subject, assumed: Sequence[str], wrong: Node, said: str) -> Obligation:
-        """That no state is wrong."""
+        """The obligation that no state satisfies `wrong`."""
         term = self.relation.at(0)(self.relation.terms.truth(wrong))
         return self._claimed(subject, assumed, said, 1, [term], leaves_of([wrong]))
 
@@ -188,9 +197,11 @@ class Induction:
         parts: Sequence[Term],
         read: set[int],
     ) -> Obligation:
-        """The obligation that these can't all be; they `read` these leaves, if of one state."""
+        """The obligation that `parts` are unsatisfiable together. If k is 1, they `read` these
+        leaves.
+        """
         known, own = {name: self.facts[name] for name in assumed}, subject.nodes
-        if k == 1:  # of what all states have in common, only what the rest speaks of
+        if k == 1:  # of the facts of all states, only those about leaves that the rest reads
             common = known.pop(WELL_FORMED, ())
             read = read.union(*(self._leaves(name) for name in known))
             near = tuple(node for node in common if leaves_of([node]) & read)
@@ -209,7 +220,7 @@ class Induction:
         return Obligation(subject.name, case, k, claim, tuple(f for f in facts if f[1]))
 
     def case(self, action: GroundAction, row: GroundRow) -> str:
-        """The row in print, with the instances that it is about."""
+        """The name of the row, with its instances."""
         names = ", ".join(f"{key}{number}" for key, number in action.instances)
         row_name = self.instance.row_names[row.row]
         return f"{row_name} ({names})" if names else row_name
@@ -220,7 +231,9 @@ class Induction:
         return self.relation.terms.truth(graph.and_(*nodes))
 
     def _assumed(self, name: str, node: Node, depth: int) -> Script:
-        """A part of a fact over the variables at a depth, printed once: most are assumed often."""
+        """A part of a fact over the variables at a depth. Its text is cached: most facts are
+        assumed often.
+        """
         key = name, node.number, depth
         if key not in self._printed:
             term = self.relation.at(depth)(self.relation.terms.truth(node))
@@ -235,7 +248,7 @@ class Induction:
         return self._ranges[key]
 
     def _leaves(self, name: str) -> set[int]:
-        """The leaves that a fact looks at."""
+        """The leaves that a fact reads."""
         if name not in self._read:
             self._read[name] = leaves_of(self.facts[name])
         return self._read[name]
@@ -243,7 +256,7 @@ class Induction:
     # Counterexamples --------------------------------------------------------------------------
 
     def states(self, model: Mapping[str, int], k: int) -> list[tuple[int, ...]]:
-        """The numbers of the states that a model of an obligation's step names, before it."""
+        """The numbers of the states before the step in a model of an obligation."""
         first = [
             max(leaf.low, 0) if leaf.low <= 0 <= leaf.high else leaf.low
             for leaf in self.grounded.leaves

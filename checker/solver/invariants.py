@@ -1,7 +1,6 @@
 """Invariants found by Spacer (property-directed reachability over Horn clauses).
 
-Its result is only a candidate: it is made smaller, and proved by plain induction like any other
-fact.
+Its result is only a candidate: it is reduced, and proved by induction like any other fact.
 """
 
 from __future__ import annotations
@@ -19,21 +18,22 @@ _REACHED = "reached"
 
 @dataclass(frozen=True)
 class Question:
-    """A system as Horn clauses, in which states have variables of these names."""
+    """A system as Horn clauses. `names` are the variables of a state in them."""
 
     text: str
     names: tuple[str, ...]
 
 
 def question(induction: Induction, subject: Subject, assumed: Sequence[str]) -> Question:
-    """The question for Spacer: whether the subject holds if the facts of these names do."""
+    """The question for Spacer: whether the subject holds under the assumed facts."""
     names = tuple(f"{leaf.name} at 0" for leaf in induction.relation.leaves)
     return Question(_clauses(induction, subject, assumed), names)
 
 
 def conditions(induction: Induction, answer: str) -> list[Node]:
-    """The conditions in Spacer's answer. Raises SolverError for one that no declaration could
-    express."""
+    """The conditions in Spacer's answer. Raises SolverError for a condition that no declaration can
+    express.
+    """
     leaves = {f"{leaf.name} at 0": leaf for leaf in induction.relation.leaves}
     reader = _Reader(induction.grounded, leaves)
     parts: list[Node] = []
@@ -48,14 +48,16 @@ def conditions(induction: Induction, answer: str) -> list[Node]:
 
 
 class _Reader:
-    """Z3's terms as nodes again."""
+    """Converts Z3's terms to nodes."""
 
     def __init__(self, grounded: Grounded, leaves: Mapping[str, Leaf]) -> None:
         self.graph = grounded.graph
         self.leaves = leaves
 
     def node(self, term: Term) -> Node:
-        """A truth as a node. Raises SolverError for one that no declaration could express."""
+        """A Boolean term as a node. Raises SolverError for a term that no declaration can
+        express.
+        """
         graph, kind, args = self.graph, term.decl().kind(), term.children()
         match kind:
             case z3.Z3_OP_TRUE | z3.Z3_OP_FALSE:
@@ -86,7 +88,7 @@ class _Reader:
                 raise SolverError(f"Spacer's invariant has a part that can't be read: {term}")
 
     def leaf(self, term: Term) -> Node:
-        """A variable as the leaf that it is of."""
+        """The leaf of a variable."""
         leaf = self.leaves.get(term.decl().name())
         if leaf is None:
             raise SolverError(f"Spacer's invariant has a part that can't be read: {term}")
@@ -106,7 +108,9 @@ class _Reader:
         return left, right
 
     def count(self, term: Term, times: int, counts: dict[Node, int]) -> int:
-        """Adds `times` the term to how often each leaf is counted, and answers its number."""
+        """Adds `times` times the term to the coefficients `counts` of leaves; returns its
+        constant.
+        """
         term = z3.simplify(term)
         kind, args = term.decl().kind(), term.children()
         if z3.is_int_value(term):
@@ -154,7 +158,8 @@ def _clauses(induction: Induction, subject: Subject, assumed: Sequence[str]) -> 
 
 def find_invariant(asked: Question, timeout: float) -> str | None:
     """Conditions whose conjunction is inductive and sufficient according to Spacer, as an SMT-LIB
-    text; none where it finds nothing in `timeout` seconds."""
+    text; None if it finds nothing in `timeout` seconds.
+    """
     horn = z3.SolverFor("HORN")
     horn.set("timeout", max(1, round(timeout * 1000)))
     horn.from_string(asked.text)

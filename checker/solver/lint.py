@@ -1,4 +1,4 @@
-"""Tables looked at by themselves, in every state that the types allow, reachable or not."""
+"""Checks tables in every state that the types allow, reachable or not."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ FAULTS = ("unreachable", "error")
 
 @dataclass(frozen=True)
 class Finding:
-    """Something about a table: an event that is `unanswered`, a row that is `unreachable` behind
-    those before it, rows that `overlap`, an update that may leave its `range`, an `error` that the
-    response mayn't carry. `example` is a state in which it is so; `explained` is the reason why a
-    row is hidden, if constants or the system's list of unreached rows give it."""
+    """A finding in a table: an event that is `unanswered`, a row that is `unreachable` because of
+    the rows before it, rows that `overlap`, an update that may leave its `range`, an `error` that
+    the response can't carry. `example` is a state with the finding. `explained` is the reason for a
+    hidden row, if constants or the system's list of unreached rows give one.
+    """
 
     kind: str
     table: str
@@ -34,7 +35,7 @@ class Finding:
 
     @property
     def is_error(self) -> bool:
-        """Whether it is wrong whatever is reachable; the others may be meant."""
+        """Whether it is certainly an error. Other findings may be intended."""
         return self.kind in FAULTS and not self.explained
 
     def as_json(self) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def lint(
     tables: Sequence[Table],
     constants: Mapping[str, int] | None = None,
 ) -> list[Finding]:
-    """Z3's findings in these tables of a system at a release (none: the newest).
+    """Z3's findings in these tables of a system at a release (None: the newest).
 
     Raises DeclarationError for an unknown release or constant.
     """
@@ -68,7 +69,9 @@ def findings(
     tables: Sequence[Table],
     constants: Mapping[str, int] | None = None,
 ) -> Iterator[Finding]:
-    """The same, one by one as found. Raises KeyboardInterrupt at Ctrl-C, which Z3 takes itself."""
+    """Yields the findings of `lint` one by one. Raises KeyboardInterrupt at Ctrl-C, which Z3
+    catches.
+    """
     instance = instantiate(system, protocol, constants, properties=[])
     for table in tables:
         yield from _errors(instance, table)
@@ -82,7 +85,7 @@ class _Lint:
         self.relation = Relation(self.grounded, Bits())
         self.solver = z3.SolverFor(self.relation.numbers.logic)
         self.solver.add(self.relation.in_range)
-        # by the row's own name: what is said of a whole table says nothing of its rows' order
+        # by names of rows: a reason for a whole table doesn't explain the order of its rows
         self.explained = known_reasons(instance)
         self.explained |= dict.fromkeys(ruled_out(instance).rows, SETTINGS)
         self.by_table: dict[str, list[GroundAction]] = {}
@@ -91,7 +94,7 @@ class _Lint:
             self.by_table.setdefault(self.table_of[action.guards[0][0]], []).append(action)
 
     def findings(self, tables: set[str]) -> Iterator[Finding]:
-        """All that is to be said of these tables, one after the other."""
+        """Yields the findings of these tables."""
         for table, actions in self.by_table.items():
             if table not in tables:
                 continue
@@ -121,7 +124,7 @@ class _Lint:
         for action in actions:
             guards = dict(action.guards)
             if self.grounded.graph.true in (guards[pair[0]], guards[pair[1]]):
-                return  # a row for all that is left
+                return  # a row for all other cases
             example = self._finds(action, self.grounded.graph.and_(*(guards[row] for row in pair)))
             if example:
                 yield Finding("overlap", table, names, example)
@@ -139,13 +142,15 @@ class _Lint:
                     yield Finding("range", table, (self._name(row.row),), example)
 
     def _first(self, action: GroundAction, row: int) -> Node:
-        """Whether a row's guard is the first that holds."""
+        """The condition that a row's guard is the first one that holds."""
         graph = self.grounded.graph
         before = [graph.not_(guard) for other, guard in action.guards if other < row]
         return graph.and_(*before, dict(action.guards)[row])
 
     def _finds(self, action: GroundAction, condition: Node) -> str:
-        """A state in which the action may happen and the condition holds, in print."""
+        """The text of a state in which the action is possible and the condition holds; empty if
+        there is none.
+        """
         if condition is self.grounded.graph.false:
             return ""
         self.solver.push()
@@ -195,7 +200,7 @@ def _errors(instance: Instance, table: Table) -> Iterator[Finding]:
 
 
 def _members(said: Expression, instance: Instance) -> list[str]:
-    """The members of the enum that an expression may have as its value at this release."""
+    """The members of an enum that may be the value of an expression at this release."""
     if said.op == "if":
         condition = said.args[0]
         if all(n.op in ("feature", "not", "and", "or", "const") for n in children_first(condition)):

@@ -1,5 +1,6 @@
-"""Nodes in the language's notation, with leaves by their places in the state; and lemmas as a
-declaration has them."""
+"""Prints nodes in the language's notation, with leaves by their paths, and lemmas as
+declarations.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from ..ground.graph import Node
 
 
 def shown(node: Node, leaves: Sequence[Leaf]) -> str:
-    """The node as an expression that a person can read."""
+    """The node as a readable expression."""
 
     def inside(part: Node) -> str:
         text = shown(part, leaves)
@@ -55,7 +56,7 @@ def _is_at_most(node: Node) -> bool:
 
 
 def _compared(equation: Node, sign: str, leaves: Sequence[Leaf]) -> str:
-    """An equation; a number beside an enum's leaf is its member."""
+    """An equation. A number that is compared with an enum's leaf is a member."""
     a, b = equation.args
     if a.is_constant:
         a, b = b, a
@@ -72,17 +73,18 @@ def _compared(equation: Node, sign: str, leaves: Sequence[Leaf]) -> str:
 
 
 def declaration(lemmas: Sequence[Property]) -> str:
-    """Invariants as Python, with the names of their variables: fields and messages by the names
-    that they have, keys in capitals."""
+    """Invariants as Python code, with the declarations of their variables. Fields and messages have
+    their names, keys are in capitals.
+    """
     nodes = [node for item in lemmas for node in children_first(item.expression)]
     names = dict.fromkeys(node for node in nodes if node.op in ("variable", "element"))
-    ordered = sorted(names, key=lambda name: name.op == "element")  # addresses speak of variables
+    ordered = sorted(names, key=lambda name: name.op == "element")  # addresses contain variables
     lines = [f"{written(name)} = {_bound(name)}" for name in ordered]
     return "\n".join([*lines, *chain.from_iterable(map(_invariant, lemmas))])
 
 
 def _invariant(item: Property) -> list[str]:
-    """An invariant, with its condition on a line of its own after the quantifiers."""
+    """An invariant, with its condition on a separate line after the quantifiers."""
     opened, body = "", item.expression
     while body.op == "all":
         opened += f"all_of({written(body.args[0])}, "
@@ -148,7 +150,7 @@ def written(e: Expression) -> str:  # noqa: C901 (a case for each operator)
         case "or" if choices:
             members = ", ".join(written(each.args[1]) for each in choices)
             return f"{_operand(choices[0].args[0], '.')}.is_in({members})"
-        case "and" if args[0].op == "and":  # a row of them
+        case "and" if args[0].op == "and":  # a chain of `and`
             return f"{written(args[0])} & {_operand(args[1])}"
         case _ if e.op in BINARY:
             return f"{_operand(args[0])} {BINARY[e.op]} {_operand(args[1])}"
@@ -157,14 +159,16 @@ def written(e: Expression) -> str:  # noqa: C901 (a case for each operator)
 
 
 def _operand(e: Expression, before: str = "") -> str:
-    """The expression beside an operator, or `before` a dot."""
+    """The expression as an operand, in parentheses if needed. `before` may be a dot."""
     loose = e.op in BINARY and e.op != "in" and e.data != "implies" and not _choices(e)
     loose |= e.op == "not" and (before == "." or e.args[0].op in ("eq", "not"))
     return f"({written(e)})" if loose else written(e)
 
 
 def _choices(e: Expression) -> list[Expression]:
-    """The equations that a value is one of some constants by; none for anything else."""
+    """The equations of a disjunction that compares one value with constants; empty for other
+    expressions.
+    """
     left, found = [e], list[Expression]()
     while left:
         part = left.pop()

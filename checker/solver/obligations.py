@@ -1,6 +1,6 @@
-"""Proof obligations: SMT-LIB texts that must be unsatisfiable, each by itself.
+"""Proof obligations: SMT-LIB texts, each of which must be unsatisfiable.
 
-They are plain data, so that any process, or another solver, can settle them.
+They are plain data: any process, or another solver, can settle them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .terms import VERSION, Term, z3
 
 _NAMED = "assumed: "
 _FORM = re.compile(r"^(?=\()", re.MULTILINE)
-_ARITHMETIC = 2  # Z3's older simplex takes half the time: what is compared here differs by 1 or so
-_FEW = 32  # parts of facts that are asserted at first; twice as many then, and so on
-_AT_ONCE = 4  # obligations to a task of Spark's: most take less time than it does
+_ARITHMETIC = 2  # Z3's older simplex takes half the time for comparisons of nearly equal numbers
+_FEW = 32  # parts of facts that are asserted first; the number doubles each time
+_AT_ONCE = 4  # obligations of a Spark task: most take less time than the task itself
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Script:
 
     @cached_property
     def digest(self) -> str:
-        """The same for the same text."""
+        """A digest of the text."""
         return _digest((*self.declared, self.asserted))
 
 
@@ -46,7 +46,7 @@ def _digest(texts: Iterable[str]) -> str:
 
 
 def script(*terms: Term) -> Script:
-    """The terms in print. Obligations share their assumptions, which are printed once."""
+    """The terms as a text. Obligations share the texts of their assumptions."""
     solver = z3.Solver()
     solver.add(*terms)
     forms = [sys.intern(form) for form in _FORM.split(solver.sexpr()) if form]
@@ -55,14 +55,15 @@ def script(*terms: Term) -> Script:
 
 
 def assumption(name: str, *terms: Term) -> Script:
-    """The terms under a Boolean of that name."""
+    """The terms, implied by a Boolean variable with this name."""
     return script(*(z3.Implies(z3.Bool(_NAMED + name), term) for term in terms))
 
 
 @dataclass(frozen=True)
 class Obligation:
-    """Why `subject` holds in one case: `claim` asserts the case and the denial of the subject,
-    `facts` the usable facts, by name. `case` is "start" or the row that the last step takes.
+    """The obligation that `subject` holds in one case. `claim` asserts the case and the negation of
+    the subject, `facts` the facts that may be used, by name. `case` is "start" or the row of the
+    last step.
     """
 
     subject: str
@@ -73,28 +74,28 @@ class Obligation:
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """The names of the facts that it may use."""
+        """The names of the facts that may be used."""
         return tuple(name for name, _ in self.facts)
 
     @property
     def text(self) -> str:
-        """The whole, where each fact is asserted under a Boolean of its name."""
+        """The whole text. A Boolean variable with its name implies each fact."""
         parts = [*self.claim, *(part for _, parts in self.facts for part in parts)]
         declared = dict.fromkeys(form for part in parts for form in part.declared)
         return "".join([*declared, *(part.asserted for part in parts)])
 
     @cached_property
     def key(self) -> str:
-        """The same for the same obligation in any run."""
+        """A digest of the obligation, equal in all runs."""
         return _digest((self.question, *sorted(self.needs(self.assumed)), *self.assumed))
 
     @cached_property
     def question(self) -> str:
-        """The same for the same claim, whatever may be used."""
+        """A digest of the claim, without the facts."""
         return _digest((self.subject, self.case, str(self.k), self.claim[0].digest))
 
     def needs(self, used: Iterable[str]) -> frozenset[str]:
-        """The assertions without the claim; of facts only those that are used."""
+        """The digests of the assertions without the claim, and of the used facts."""
         wanted = {*used}
         pieces = (piece for name, pieces in self.facts if name in wanted for piece in pieces)
         return frozenset(piece.digest for piece in (*self.claim[1:], *pieces))
@@ -110,8 +111,9 @@ class Obligation:
 @dataclass(frozen=True)
 class Settled:
     """The outcome of an obligation: `unsat` (it holds), `sat` (with the values of `model`), or
-    `unknown` for a `reason`. `seconds` are of processor time. `used` are the assumed facts that
-    were needed."""
+    `unknown` for a `reason`. `seconds` are processor time. `used` are the assumed facts that the
+    proof needed.
+    """
 
     key: str
     subject: str
@@ -124,24 +126,23 @@ class Settled:
     model: tuple[tuple[str, int], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """The answer as plain data."""
+        """The answer for JSON."""
         return asdict(self)
 
     @classmethod
     def read(cls, told: dict[str, Any]) -> Settled:
-        """An answer from plain data."""
+        """The answer from JSON data."""
         settled = cls(**told)
         model = tuple((name, value) for name, value in settled.model)
         return replace(settled, used=tuple(settled.used), model=model)
 
 
 def settle(item: Obligation, timeout: float) -> Settled:
-    """Asks Z3, for `timeout` seconds at most.
+    """Settles an obligation by Z3, in at most `timeout` seconds.
 
-    Most facts don't bear on an obligation, and hundreds of parts cost Z3 more than the question
-    does. So they are asserted as they are needed: as long as there is a counterexample, those of
-    its parts that it contradicts. An obligation that is unsatisfiable with some facts is
-    unsatisfiable with all.
+    Most facts are irrelevant to an obligation, and hundreds of their parts cost Z3 more time than
+    the claim. So parts are asserted when needed: as long as there is a counterexample, those that
+    it contradicts. An obligation that is unsatisfiable with some facts is unsatisfiable with all.
     """
     begun, spent = time.perf_counter(), time.thread_time()
     solver = z3.Solver()
@@ -150,7 +151,7 @@ def settle(item: Obligation, timeout: float) -> Settled:
     named = {name: z3.Bool(_NAMED + name) for name in item.assumed}
     left = [
         (named[name], part)
-        for name, pieces in reversed(item.facts)  # what is to be shown of the state before, first
+        for name, pieces in reversed(item.facts)  # first the subject in the state before
         for piece in pieces
         for part in _parts(piece)
     ]
@@ -174,7 +175,7 @@ def settle(item: Obligation, timeout: float) -> Settled:
         used = tuple(name for name in item.assumed if f"{_NAMED}{name}" in core)
     elif answer == z3.sat:
         found = solver.model()
-        for _, part in left:  # names a value of whatever the facts speak of
+        for _, part in left:  # completes the model with values of the facts' variables
             found.eval(part, model_completion=True)
         model = tuple((d.name(), _number(found[d])) for d in found.decls() if d.arity() == 0)
     else:
@@ -193,7 +194,7 @@ def _terms(piece: Script) -> tuple[Term, ...]:
 
 @lru_cache(maxsize=4096)
 def _parts(piece: Script) -> tuple[Term, ...]:
-    """The parts of an assumption."""
+    """The conjuncts of an assumption."""
     found: list[Term] = []
     todo = [term.arg(1) for term in reversed(_terms(piece))]
     while todo:
@@ -210,7 +211,7 @@ Part: TypeAlias = tuple[Term, Term]
 
 
 def _contradicted(model: Term, left: Sequence[Part], few: int) -> tuple[list[Part], list[Part]]:
-    """Those that the model contradicts, a few of them at most, and the others."""
+    """The parts that the model contradicts, at most `few`, and the others."""
     wrong: list[Part] = []
     others: list[Part] = []
     for at, (name, part) in enumerate(left):
@@ -226,18 +227,18 @@ def _number(value: Term) -> int:
 
 
 def settle_all(items: Iterable[Obligation], timeout: float, workers: Workers) -> Iterator[Settled]:
-    """The answers to all obligations from the worker processes, as they come."""
+    """Yields the answers to all obligations from the workers, as they come."""
     ask = partial(settle, timeout=timeout)
     return (answer for _, answer in workers.each(ask, items, "prove", at_once=_AT_ONCE))
 
 
 class Answers:
-    """Answers to obligations, reported as they come. A file keeps those of earlier runs by this Z3;
-    unknown ones are asked again.
+    """Answers to obligations, reported as they come. A file keeps the answers of earlier runs by
+    this version of Z3; unknown ones are settled again.
 
-    An obligation that is unsatisfiable from some facts is also unsatisfiable from more. So after a
-    lemma was added, only obligations that use a changed fact are asked again. Raises JournalError
-    for a file that can't be used.
+    An obligation that is unsatisfiable with some facts is also unsatisfiable with more. So after a
+    new lemma, only obligations that use a changed fact are settled again. Raises JournalError for
+    an unusable file.
     """
 
     def __init__(
@@ -246,7 +247,7 @@ class Answers:
         self.on_settled = on_settled
         self.kept = None if path is None else Journal(path, VERSION)
         self.exact: dict[str, Settled] = {}
-        self.proved: dict[str, list[tuple[frozenset[str], Settled]]] = {}  # by question
+        self.proved: dict[str, list[tuple[frozenset[str], Settled]]] = {}  # by digest of the claim
         for told in () if self.kept is None else self.kept.found.values():
             try:
                 answer = Settled.read(told["answer"])
@@ -255,7 +256,7 @@ class Answers:
                 raise JournalError(f"{path} holds answers of another version") from None
 
     def get(self, item: Obligation) -> Settled | None:
-        """The answer to an obligation, if it is there."""
+        """The answer to an obligation, or None."""
         if item.key in self.exact:
             return self.exact[item.key]
         if item.question in self.proved:
@@ -266,7 +267,7 @@ class Answers:
         return None
 
     def add(self, item: Obligation, answer: Settled) -> None:
-        """One more answer."""
+        """Adds an answer."""
         needs = item.needs(answer.used) if answer.verdict == "unsat" else frozenset[str]()
         self._know(answer, item.question, needs)
         if self.kept is not None and answer.verdict != "unknown":
@@ -281,14 +282,15 @@ class Answers:
             self.proved.setdefault(question, []).append((needs, answer))
 
     def close(self) -> None:
-        """Closes the file, so that other processes can write it."""
+        """Closes the file for other processes."""
         if self.kept is not None:
             self.kept.close()
 
 
 def write_certificates(items: Iterable[Obligation], folder: Path) -> None:
-    """Each obligation in a file of its own, and the checksums of all in SHA256SUMS, as `sha256sum
-    --check` takes them. Raises CantWriteError."""
+    """Writes each obligation to a separate file, and the checksums of all to SHA256SUMS, for
+    `sha256sum --check`. Raises CantWriteError.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     sums = folder / "SHA256SUMS"
     lines = sums.read_text().splitlines() if sums.exists() else []

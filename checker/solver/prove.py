@@ -1,4 +1,4 @@
-"""Properties proved: by induction with lemmas, by k-induction, by invariants that Spacer finds."""
+"""Proves properties by induction with lemmas, by k-induction, and by Spacer's invariants."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ from .ranking import ranked
 from .terms import VERSION, SolverError, can_be, z3
 from .unbounded.numbers import lifted
 
-_FEW = 3  # obligations that fail, and that are told by their rows
+_FEW = 3  # most rows of failed obligations in a reason
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to prove: seconds for an obligation, where they are asked, the largest k, steps to look
-    for a counterexample, a folder for certificates, whether declared lemmas are used."""
+    """The options of a proof: seconds for an obligation, the workers, the largest k, steps of the
+    search for a counterexample, a folder for certificates, whether declared lemmas are used.
+    """
 
     timeout: float = 60.0
     workers: Workers = field(default_factory=Workers)
@@ -50,8 +51,8 @@ class Proof:
     `unknown`.
 
     `lemmas` are the facts that its proof uses, `invariant` is Spacer's result. `trace` is a run
-    that refutes it; or, of one that isn't inductive, a single step that breaks it from a state that
-    it holds in, and that perhaps no run reaches.
+    that refutes it. If it isn't inductive, `trace` is a single step that breaks it, from a state in
+    which it holds; perhaps no run reaches that state.
     """
 
     name: str
@@ -68,7 +69,7 @@ class Proof:
     trace: Trace | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The proof as plain data."""
+        """The proof for JSON."""
         return {
             "name": self.name,
             "verdict": self.verdict,
@@ -86,7 +87,7 @@ class Proof:
 
 @dataclass
 class Proofs:
-    """All that a run proved, with every obligation asked."""
+    """All proofs of a run, with every settled obligation."""
 
     system: str
     protocol: str
@@ -103,7 +104,7 @@ class Proofs:
 
     @property
     def verdict(self) -> Verdict:
-        """HOLDS only where each property is proved."""
+        """HOLDS only if each property is proved."""
         verdicts = {proof.verdict for proof in self.proofs}
         if "refuted" in verdicts:
             return Verdict.BROKEN
@@ -141,12 +142,12 @@ def prove(
     options: Options | None = None,
     known: Answers | None = None,
 ) -> Proofs:
-    """Proves the named properties (none: all), under any values of the constants that only bound
-    numbers and that `constants` doesn't set. They and the lemmas may use each other; where that
-    isn't enough, the system's other invariants as well. `known` results aren't asked again.
+    """Proves the named properties (None: all), for all values of constants that only bound numbers,
+    except those in `constants`. The properties and lemmas may use each other; if that isn't enough,
+    the system's other invariants as well. Obligations with `known` answers aren't settled again.
 
-    Ctrl-C ends it with the finished results, once something has been asked. Raises DeclarationError
-    as `instantiate` does, SolverError where there is no start or no step.
+    Ctrl-C ends it with the finished results. Raises DeclarationError as `instantiate` does,
+    SolverError for a system without an initial state or without a step.
     """
     begun = time.perf_counter()
     options = options or Options()
@@ -175,11 +176,11 @@ def prove(
     run = _Run(options, known or Answers(), declared)
     attempt = _Attempt(run, induction([*lemmas, *wanted]))
     _check_steps(attempt.induction)
-    try:  # Ctrl-C leaves `together`, which then waits for no worker
+    try:  # at Ctrl-C, `together` waits for no worker
         with options.workers.together("prove") as workers:
             run.options = replace(options, workers=workers)
             left = attempt.prove(run.with_rule(wanted, system))
-            if left and not {*invariants} <= {*wanted}:  # the other properties may help
+            if left and not {*invariants} <= {*wanted}:  # the other properties may help as lemmas
                 attempt = _Attempt(run, induction([*lemmas, *invariants, *left]))
                 left = attempt.prove(left)
             for name in (name for name in left if name in attempt.ranked):
@@ -202,7 +203,7 @@ def prove(
 
 
 class _Run:
-    """The questions so far, and their answers."""
+    """The obligations of a run, their answers, and the records of proofs."""
 
     def __init__(
         self,
@@ -218,8 +219,9 @@ class _Run:
         self.proofs: dict[str, Proof] = {}
 
     def ask(self, items: Iterable[Obligation]) -> None:
-        """Settles obligations, those that there is no answer to yet, the first while others are
-        made."""
+        """Settles obligations without an answer; the first ones while others are still
+        generated.
+        """
         found: dict[str, Settled | None] = {}
         asked: dict[str, Obligation] = {}
 
@@ -234,11 +236,11 @@ class _Run:
             for answer in settle_all(unsettled(), self.options.timeout, self.options.workers):
                 self.known.add(asked[answer.key], answer)
                 found[answer.key] = answer
-        finally:  # Ctrl-C leaves what there is
+        finally:  # Ctrl-C keeps the answers so far
             self.asked |= {key: answer for key, answer in found.items() if answer is not None}
 
     def with_rule(self, names: Sequence[str], system: System) -> list[str]:
-        """Those that there is a way to prove; of the others that is said."""
+        """The properties for which there is a proof rule. The others get a reason."""
         ranked = {item.name for item in system.rankings}
         for name in (n for n in names if self.declared[n].is_progress and n not in ranked):
             has = f"it has those of {', '.join(sorted(ranked))}" if ranked else "it has none"
@@ -249,7 +251,7 @@ class _Run:
         return [name for name in names if not self.declared[name].is_progress or name in ranked]
 
     def result(self, instance: Instance, wanted: Sequence[str], seconds: float) -> Proofs:
-        """The outcome."""
+        """The result of the run."""
         return Proofs(
             instance.system.name,
             instance.protocol,
@@ -266,14 +268,14 @@ class _Run:
         )
 
     def interrupt(self, names: Iterable[str]) -> None:
-        """Says of those that aren't settled why that is."""
+        """Sets the reason of unsettled properties to the interrupt."""
         self.interrupted = True
         for proof in map(self.proof, names):
             if proof.verdict == "unknown" and not proof.reason:
                 proof.reason = "interrupted"
 
     def answers(self, items: Sequence[Obligation]) -> list[Settled]:
-        """The answers to obligations that have been asked."""
+        """The answers to settled obligations."""
         return [self.asked[item.key] for item in items]
 
     def proof(self, name: str) -> Proof:
@@ -302,7 +304,7 @@ class _Run:
         if wrong:
             proof.verdict = "not inductive"
             proof.reason = f"{len(wrong)} of {len(found)} obligations fail"
-            item = self.declared.get(name)  # none of what all states have in common
+            item = self.declared.get(name)  # None: the fact of all states isn't declared
             if item is not None and item.is_progress:
                 proof.verdict = "not ranked"
                 proof.reason += f": {_some([answer.case for answer in wrong])}"
@@ -318,15 +320,16 @@ class _Run:
 
 
 class _Attempt:
-    """Plain induction over facts, each of which may use all others. Facts that fail are left out,
-    and those that needed them are asked again."""
+    """Induction over one step with facts that may all use each other. A failed fact is left out,
+    and facts that used it are tried again.
+    """
 
     def __init__(self, run: _Run, induction: Induction) -> None:
         self.run = run
         self.induction = induction
         self.ranked = ranked(induction)
-        self.facts = list(induction.facts)  # what may be assumed, as it hasn't failed
-        self.pending: dict[str, list[Obligation]] = {}  # proved if the facts that they use are
+        self.facts = list(induction.facts)  # may be assumed: not failed yet
+        self.pending: dict[str, list[Obligation]] = {}  # proved if their used facts are
         self.proved = {
             name
             for name, proof in run.proofs.items()
@@ -335,7 +338,7 @@ class _Attempt:
         self.failed: dict[str, list[Settled]] = {}
 
     def prove(self, names: Sequence[str]) -> list[str]:
-        """Proves these and their dependencies; the answer are those that it fails for."""
+        """Proves these facts and their dependencies; returns those that fail."""
         while todo := [name for name in self._needed(names) if name not in self.pending]:
             for name, items in self._asked(todo).items():
                 found = self.run.answers(items)
@@ -355,7 +358,7 @@ class _Attempt:
         return [name for name in names if name in self.failed]
 
     def _needed(self, names: Sequence[str]) -> list[str]:
-        """The names that are neither proved nor failed, and the facts that their answers use."""
+        """The names that are neither proved nor failed, with the facts that their answers use."""
         needed = [name for name in names if name not in self.failed]
         for name in needed:
             if name in self.pending:
@@ -388,7 +391,7 @@ class _Attempt:
         return self.induction.obligations(subject, [fact for fact in self.facts if fact != name])
 
     def raised(self, name: str) -> Trace | None:
-        """The first step that isn't as a ranking has it."""
+        """The first step that contradicts the ranking of a property."""
         for answer in (each for each in self.failed[name] if each.verdict == "sat"):
             for item in self.ranked[name]:
                 if answer.case.endswith(item.where):
@@ -405,8 +408,9 @@ class _Attempt:
 
 
 class _Harder:
-    """The further attempts if plain induction doesn't decide: a counterexample, a larger k,
-    Spacer."""
+    """The further attempts if induction over one step fails: a counterexample, a larger k,
+    Spacer.
+    """
 
     def __init__(self, run: _Run, attempt: _Attempt, closed: Instance) -> None:
         self.run = run
@@ -418,7 +422,7 @@ class _Harder:
         self.facts = attempt.facts
 
     def settle(self, names: Sequence[str]) -> None:
-        """Each of the names in each way, until one settles it."""
+        """Tries each method for each name, until one settles it."""
         for way in (self._refuted, self._by_more_steps, self._by_spacer):
             settled = way(names)
             names = [name for name in names if name not in settled]
@@ -429,7 +433,7 @@ class _Harder:
                 self.run.proof(name).trace = trace
 
     def _refuted(self, names: Sequence[str]) -> set[str]:
-        """Those with a short counterexample under the system's own constants."""
+        """The names with a short counterexample under the system's own constants."""
         every = {item.name: item for item in self.closed.properties}
         alone = [replace(self.closed, properties=(every[name],)) for name in names]
         depth, timeout = self.options.depth, self.options.timeout
@@ -445,7 +449,7 @@ class _Harder:
         return settled
 
     def _by_more_steps(self, names: Sequence[str]) -> set[str]:
-        """Those that hold by k-induction."""
+        """The names that hold by k-induction."""
         settled: set[str] = set()
         for k in range(2, self.options.most + 1):
             items = {
@@ -465,7 +469,7 @@ class _Harder:
         return settled
 
     def _by_spacer(self, names: Sequence[str]) -> set[str]:
-        """Those that an invariant proves that Spacer finds."""
+        """The names that an invariant of Spacer's proves."""
         if not self.induction.relation.leaves:
             return set()  # nothing changes
         names = [name for name in names if self._subject(name).nodes and self.options.spacer]
@@ -480,7 +484,7 @@ class _Harder:
                 continue
             try:
                 invariant = conditions(self.induction, answer)
-            except SolverError as error:  # this property stays open; the others have their results
+            except SolverError as error:  # this property stays open, others keep their results
                 self.run.proof(name).reason += f"; {error}"
                 continue
             if self._holds_with(name, invariant):
@@ -526,20 +530,20 @@ class _Harder:
 
 
 def _bounded(instance: Instance, depth: int, timeout: float) -> tuple[Bounded, float]:
-    """A bounded search of a property, and its seconds of the processor, as an obligation's are."""
+    """A bounded search for a violation of a property, and its seconds of processor time."""
     begun = time.thread_time()
     found = bound(instance, depth, only_properties=True, timeout=timeout)
     return found, time.thread_time() - begun
 
 
 def _some(cases: Sequence[str]) -> str:
-    """The first few."""
+    """The first cases, as text."""
     more = f"; and {len(cases) - _FEW} more" if len(cases) > _FEW else ""
     return "; ".join(cases[:_FEW]) + more
 
 
 def _check_steps(induction: Induction) -> None:
-    """Raises SolverError where no step can be taken from any state: all would be proved of it."""
+    """Raises SolverError if no state has a step: everything would be proved."""
     relation = induction.relation
     solver = z3.Solver()
     solver.add(relation.start, relation.choice)
@@ -548,7 +552,7 @@ def _check_steps(induction: Induction) -> None:
 
 
 def counterexample_to_induction(induction: Induction, answer: Settled) -> Trace | None:
-    """The step that an obligation's model names; none where it needs a longer run."""
+    """The step in an obligation's model as a trace; None if it needs a longer run."""
     (numbers,) = induction.states(dict(answer.model), 1)
     values = {name: numbers[index] for index, name in induction.grounded.open.items()}
     instance = with_constants(induction.instance, values)

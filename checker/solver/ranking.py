@@ -1,15 +1,16 @@
 """Proves leads-to properties by a ranking: obligations without bounds on numbers.
 
-A state *owes* where the premise holds and the goal doesn't. While a run owes, no step may raise the
-rank; some helpful event must be possible; a step of one lowers the rank, or makes one possible that
-is named before it. A weakly fair one stays possible until then, and of a strongly fair one `when`
-goes on to hold. So no fair run owes for ever: let the rank stay unchanged from some state on. Of
-the helpful event that is named first, of those that are possible again and again, fairness says
-that it is taken. The rank is lower then, or one named before is possible, and neither is so. (The
-rules WELL and JUST of Z. Manna and A. Pnueli, 1991, with the strongly fair ones in an order.)
+A state *owes* if the premise holds and the goal does not. While a run owes, no step may raise the
+rank, and some helpful event must be possible. A step of a helpful event must lower the rank, or
+make an earlier helpful event possible. Until then a weakly fair event must stay possible, and the
+condition `when` of a strongly fair event must hold. So no fair run owes for ever. Proof: suppose
+the rank doesn't change from some state on, and take the first helpful event that is possible again
+and again. Fairness says that it is taken. Then the rank is lower, or an earlier event is possible:
+a contradiction. (The rules WELL and JUST of Z. Manna and A. Pnueli, 1991, with an order of the
+strongly fair events.)
 
-A step that spends of a budget lowers its rest, which comes before the other parts of the rank: a
-proof covers any number of faults, and the steps after the last one.
+The rests of budgets are the first parts of the rank, and a step that uses a budget lowers its rest:
+a proof covers any number of faults, and the steps after the last one.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ RAISES, NEEDED, STOPS = ": raises the rank", ": doesn't lower the rank", ": ends
 
 @dataclass(frozen=True)
 class Help:
-    """A fair event as a ranking names it: its `place` there, for its instances by name; its rows;
-    when it is possible and helps."""
+    """A helpful event for one choice of instances: its `place` in the ranking, its name with the
+    instances, its steps, and the conditions under which it helps and is possible.
+    """
 
     place: int
     name: str
@@ -50,7 +52,7 @@ class Help:
 
 
 class Ranked:
-    """A property of progress that is to be proved by a ranking, for one value of its variables."""
+    """A progress property to prove by a ranking, for one value of its variables."""
 
     def __init__(self, induction: Induction, item: GroundRanking) -> None:
         self.induction = induction
@@ -66,7 +68,7 @@ class Ranked:
 
     @property
     def where(self) -> str:
-        """The text about an obligation, followed by its values."""
+        """The values of the property's variables, as the end of an obligation's text."""
         values = self.aim.name.removeprefix(self.aim.of.name).strip()
         return f" ({values})" if values else ""
 
@@ -108,8 +110,9 @@ class Ranked:
         return found
 
     def _possible(self, action: GroundAction, row: GroundRow) -> Node:
-        """Whether a row can be taken. It may write a value out of range: such a step is wrong by
-        itself."""
+        """Whether a row can be taken. A step out of its range counts: another property excludes
+        it.
+        """
         graph, places = self.graph, len(action.possible)
         if places == 1:
             return graph.and_(action.possible[0], row.guard)
@@ -120,7 +123,7 @@ class Ranked:
         return graph.or_(*map(graph.and_, action.possible, guards))
 
     def obligations(self, name: str, assumed: Sequence[str]) -> Iterator[Obligation]:
-        """All that is to be shown, of the property of that name."""
+        """Yields the obligations of the ranking."""
         graph, subject, where = self.graph, Subject(name), self.where
         helped = graph.or_(*(item.possible for item in self.helpful))
         none = graph.and_(self.owes, graph.not_(helped))
@@ -140,8 +143,9 @@ class Ranked:
                         yield step
 
     def _step(self, action: GroundAction, row: GroundRow) -> Iterator[tuple[Node, str]]:
-        """The condition that no step by a row may meet while an obligation is pending, and its
-        text: each by itself, as most rows write nothing that it is about."""
+        """Yields conditions that no step by a row may satisfy, each with its text. They are
+        separate, because most rows change only few of them.
+        """
         graph = self.graph
         done: dict[int, Node] = {}
 
@@ -151,7 +155,7 @@ class Ranked:
         owed = graph.and_(self.owes, graph.not_(after(self.aim.goal)))
         yield graph.and_(owed, graph.not_(after(self.aim.premise))), LEAVES
         if not self.spent.isdisjoint(row.updates):
-            return  # less is left of a budget
+            return  # the rest of a budget is lower
         lower, same = self._compared([(part, after(part)) for part in self.rank])
         yield graph.and_(owed, graph.not_(graph.or_(lower, same))), RAISES
         stays = graph.and_(owed, same)
@@ -170,7 +174,7 @@ class Ranked:
                 yield graph.and_(missing, held, graph.not_(then)), STOPS + item.name
 
     def _compared(self, pairs: Sequence[tuple[Node, Node]]) -> tuple[Node, Node]:
-        """Whether the rank is lower afterwards, and whether it is the same."""
+        """The conditions that the rank is lower after a step, and that it is the same."""
         graph = self.graph
         lower, same = graph.false, graph.true
         for before, then in pairs:
@@ -179,8 +183,9 @@ class Ranked:
         return lower, same
 
     def counterexample(self, answer: Settled) -> Trace | None:
-        """The state that an obligation's model names, and the step that isn't as it must be; none
-        where the model of the rows can't take it."""
+        """The state and the wrong step in an obligation's model, as a trace; None if the executable
+        model can't take the step.
+        """
         induction = self.induction
         (numbers,) = induction.states(dict(answer.model), 1)
         values = {name: numbers[index] for index, name in induction.grounded.open.items()}
@@ -206,7 +211,7 @@ class Ranked:
 
     @property
     def _listed(self) -> str:
-        """The helpful events in their order, and those of them that aren't fair."""
+        """The helpful events in their order, with those that aren't fair."""
         fair = {item.event for item in self.induction.instance.system.fairness}
         named = [item.name for item in self.helpful]
         named += [f"{h.event.name} (not fair)" for h in self.of.of.helpful if h.event not in fair]
@@ -221,7 +226,7 @@ class Ranked:
 
 
 def _said(case: str, before: str, then: str) -> str:
-    """The violation of a step, by the rank before and after it."""
+    """The sentence about a wrong step, with the rank before and after it."""
     if case.endswith(RAISES):
         return f"The rank rises from {before} to {then}."
     if case.endswith(LEAVES):
@@ -236,7 +241,7 @@ def _shown(rank: tuple[int, ...]) -> str:
 
 
 def ranked(induction: Induction) -> dict[str, list[Ranked]]:
-    """By name, the properties of progress that a ranking is declared of."""
+    """The progress properties with a declared ranking, by name."""
     found: dict[str, list[Ranked]] = {}
     for item in induction.grounded.rankings:
         found.setdefault(item.of.name, []).append(Ranked(induction, item))

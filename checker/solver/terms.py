@@ -1,7 +1,7 @@
-"""The relation that the explorer runs, as Z3 terms: leaves are variables, nodes are terms.
+"""The explorer's relation as Z3 terms: leaves are variables, nodes are terms.
 
-This is the only translation. `Bits` gives each number the bits of its interval, so that a query is
-propositional; `Integers` gives it no size.
+This is the only translation. With `Bits` each number has the bits of its interval, so a query is
+propositional. With `Integers` numbers are unbounded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import z3 as untyped  # pyright: ignore[reportMissingTypeStubs]
 from ..ground import UNBOUNDED, GroundAction, Grounded, GroundRow, Leaf, choice_leaf
 from ..ground.graph import Node, leaves_of
 
-z3: Any = untyped  # its Python types are wrong
+z3: Any = untyped  # its type stubs are wrong
 VERSION = f"Z3 {z3.get_version_string()}"
 Term = Any
 Interval = tuple[int, int]
@@ -27,8 +27,9 @@ class SolverError(Exception):
 
 
 def can_be(solver: Any) -> bool:
-    """Whether something is as a Z3 solver has it asserted. Raises SolverError where Z3 can't tell,
-    as where memory is short."""
+    """Whether the assertions of a Z3 solver are satisfiable. Raises SolverError if Z3 can't decide,
+    for instance because memory is short.
+    """
     verdict = solver.check()
     if verdict == z3.unknown:
         reason = solver.reason_unknown()
@@ -41,7 +42,7 @@ def can_be(solver: Any) -> bool:
 
 
 class Numbers(Protocol):
-    """How numbers become terms. An `Interval` says which numbers a term may stand for."""
+    """The translation of numbers to terms. An `Interval` has the possible values of a term."""
 
     logic: str
 
@@ -50,15 +51,15 @@ class Numbers(Protocol):
         ...
 
     def inside(self, variable: Term, of: Interval) -> Term:
-        """Whether the variable has one of them."""
+        """The condition that the variable is within the interval."""
         ...
 
     def constant(self, value: int, of: Interval) -> Term:
-        """A number."""
+        """The term of a number."""
         ...
 
     def fitted(self, term: Term, source: Interval, of: Interval) -> Term:
-        """A term of one interval as one of another that holds its value."""
+        """A term of one interval, converted to another interval that contains its value."""
         ...
 
     def less(self, a: Term, b: Term, of: Interval) -> Term:
@@ -74,16 +75,18 @@ class Numbers(Protocol):
         ...
 
     def value(self, term: Term, of: Interval) -> int:
-        """The number that a model's value stands for."""
+        """The number of a model's value."""
         ...
 
     def at_most_one(self, truths: Sequence[Term]) -> Term:
-        """Whether no two of them hold."""
+        """The condition that no two of them hold."""
         ...
 
 
 class Bits:
-    """Numbers as bit vectors as wide as their interval needs, signed where it goes below 0."""
+    """Numbers as bit vectors of the width of their interval, signed if it contains negative
+    numbers.
+    """
 
     logic = "QF_FD"
 
@@ -138,7 +141,7 @@ class Bits:
 
 
 class Integers:
-    """Numbers as Z3's integers; all is SMT-LIB, so that another solver can read it."""
+    """Numbers as Z3's integers. All terms are SMT-LIB, which other solvers read."""
 
     logic = "ALL"
 
@@ -162,7 +165,7 @@ class Integers:
         return a % size
 
     def quotient(self, a: Term, size: Term, of: Interval) -> Term:
-        return a / size  # rounds down, as the divisor is positive
+        return a / size  # rounds down, because the divisor is positive
 
     def value(self, term: Term, of: Interval) -> int:
         return term.as_long()
@@ -177,7 +180,7 @@ class Integers:
 
 
 def interval(node: Node) -> Interval:
-    """The numbers that a node may stand for."""
+    """The possible numbers of a node."""
     return node.low, node.high
 
 
@@ -186,7 +189,7 @@ def _hull(*nodes: Node) -> Interval:
 
 
 def conjunction(parts: Iterable[Term]) -> Term:
-    """All of them, as one term."""
+    """The conjunction of terms."""
     terms = list(parts)
     if not terms:
         return z3.BoolVal(True)
@@ -194,7 +197,7 @@ def conjunction(parts: Iterable[Term]) -> Term:
 
 
 def disjunction(parts: Iterable[Term]) -> Term:
-    """Any of them, as one term."""
+    """The disjunction of terms."""
     terms = list(parts)
     if not terms:
         return z3.BoolVal(False)
@@ -215,7 +218,7 @@ class Terms:
         return term if node.is_truth else term != self.numbers.constant(0, interval(node))
 
     def number(self, node: Node, of: Interval | None = None) -> Term:
-        """The node as a number, in the form for an interval (its own, unless given)."""
+        """The node as a number term for an interval (default: its own)."""
         term = self._term(node)
         if node.is_truth:
             one, zero = (self.numbers.constant(n, (0, 1)) for n in (1, 0))
@@ -282,11 +285,12 @@ class Terms:
 
 
 class Shift:
-    """A substitution of variables that is prepared once: `z3.substitute` would go through all pairs
-    in Python each time."""
+    """A prepared substitution of variables: `z3.substitute` converts all pairs in Python at each
+    call.
+    """
 
     def __init__(self, pairs: Sequence[tuple[Term, Term]]) -> None:
-        self._pairs = pairs  # keeps them alive
+        self._pairs = pairs  # keeps the terms alive
         array = z3.Ast * len(pairs)
         self._old = array(*(old.as_ast() for old, _ in pairs))
         self._new = array(*(new.as_ast() for _, new in pairs))
@@ -301,17 +305,19 @@ class Shift:
 
 @dataclass(frozen=True)
 class Taken:
-    """A row for certain bindings, with the action that it is one of."""
+    """A row for one binding, with its action."""
 
     action: GroundAction
     row: GroundRow
 
 
 class Relation:
-    """A grounded system over variables: the start, the step to the next state, the violations.
+    """A grounded system as terms over variables: the start, the step to the next state, the
+    violations.
 
-    The state is in `now` and `following`, by leaf. `chosen` says for each of `steps` whether it is
-    the one taken, `places` from which slot of a bag. `at` turns a term into the same at a depth.
+    `now` and `following` have the variables of the state and the next state, by leaf. `chosen` has
+    a Boolean for each of `steps`: it is taken. `places` are the slots of bags that are taken. `at`
+    shifts a term to a depth.
     """
 
     def __init__(self, grounded: Grounded, numbers: Numbers) -> None:
@@ -344,16 +350,16 @@ class Relation:
 
     @cached_property
     def in_range(self) -> Term:
-        """Whether the state is one: the values in their ranges, and well-formed."""
+        """The condition that the variables are a state: within their ranges, and well-formed."""
         return conjunction([self.ranges, *map(self.terms.truth, self.grounded.well_formed)])
 
     @cached_property
     def ranges(self) -> Term:
-        """Whether the variables have values of their leaves' ranges."""
+        """The condition that all variables are within their leaves' ranges."""
         return self.ranges_of({leaf.index for leaf in self.leaves})
 
     def ranges_of(self, leaves: Set[int]) -> Term:
-        """The same of some leaves."""
+        """The condition that the variables of some leaves are within their ranges."""
         return conjunction(
             self.numbers.inside(self.now[leaf.index], (leaf.low, leaf.high))
             for leaf in self.leaves
@@ -362,7 +368,7 @@ class Relation:
 
     @cached_property
     def start(self) -> Term:
-        """Whether the state is an initial one, under any values of open constants."""
+        """The condition that the state is an initial one, for some values of open constants."""
         settled = [leaf for leaf in self.leaves if leaf.index not in self.grounded.open]
         states = (
             conjunction(self.equals(self.now, leaf, vector[leaf.index]) for leaf in settled)
@@ -371,19 +377,19 @@ class Relation:
         return z3.And(disjunction(states), self.in_range)
 
     def check_start(self) -> None:
-        """Raises SolverError where there is no initial state that is well-formed."""
+        """Raises SolverError if there is no well-formed initial state."""
         solver = z3.SolverFor(self.numbers.logic)
         solver.add(self.start, self.in_range)
         if not can_be(solver):
             raise SolverError("there is no initial state: whatever is checked of it says nothing")
 
     def kept(self, vector: tuple[int, ...]) -> tuple[int, ...]:
-        """The numbers of a state, those of leaves that aren't kept as 0."""
+        """The numbers of a state, with 0 for leaves that aren't kept."""
         kept = self.grounded.kept
         return tuple(n if index in kept else 0 for index, n in enumerate(vector))
 
     def equals(self, state: Mapping[int, Term], leaf: Leaf, number: int) -> Term:
-        """Whether a leaf has a value."""
+        """The condition that a leaf has the given number."""
         variable = state[leaf.index]
         if leaf.is_truth:
             return variable if number else z3.Not(variable)
@@ -391,7 +397,7 @@ class Relation:
 
     @cached_property
     def possible(self) -> list[Term]:
-        """For each step whether it can be taken, from the chosen place."""
+        """For each step, the condition that it can be taken, from the chosen place."""
         result: list[Term] = []
         there: dict[int, Term] = {}
         for step in self.steps:
@@ -402,7 +408,7 @@ class Relation:
         return result
 
     def is_there(self, action: GroundAction) -> Term:
-        """Whether the action can happen, at the place that is chosen."""
+        """The condition that the action is possible at the chosen place."""
         places = action.possible
         if len(places) == 1:
             return self.terms.truth(places[0])
@@ -415,14 +421,14 @@ class Relation:
 
     @cached_property
     def choice(self) -> Term:
-        """Whether one step is chosen, and can be taken."""
+        """The condition that exactly one step is chosen, and can be taken."""
         parts = [z3.Implies(*pair) for pair in zip(self.chosen, self.possible, strict=True)]
         parts += [disjunction(self.chosen), self.numbers.at_most_one(self.chosen)]
         return conjunction(parts)
 
     @cached_property
     def change(self) -> Term:
-        """Whether the chosen step, if in range, leads from this state to the next."""
+        """The condition that the chosen step, if in range, leads from this state to the next."""
         parts: list[Term] = []
         writers: dict[int, list[tuple[Term, Node]]] = {leaf.index: [] for leaf in self.leaves}
         for chosen, step in zip(self.chosen, self.steps, strict=True):
@@ -433,7 +439,7 @@ class Relation:
         return conjunction(parts)
 
     def _written(self, leaf: Leaf, writers: list[tuple[Term, Node]]) -> Term:
-        """The leaf's next value; rows that write the same are taken together."""
+        """The leaf's next value. Rows that write the same node share a case."""
         result = self.now[leaf.index]
         together: dict[int, tuple[Node, list[Term]]] = {}
         for chosen, node in writers:
@@ -443,27 +449,27 @@ class Relation:
         return result
 
     def stored(self, leaf: Leaf, node: Node) -> Term:
-        """A node's value as the leaf holds it, if it is in range."""
+        """A node's value in the form of the leaf, if it is in range."""
         if leaf.is_truth:
             return self.terms.truth(node)
         return self.terms.number(node, (leaf.low, leaf.high))
 
     @cached_property
     def out_of_range(self) -> Term:
-        """Whether something that the chosen step writes leaves its range."""
+        """The condition that the chosen step writes a value out of its range."""
         return self._wrong([step.row.out_of_range for step in self.steps])
 
     @cached_property
     def broken(self) -> Term:
-        """Whether the chosen step breaks a property of steps."""
+        """The condition that the chosen step breaks a step property."""
         return self._wrong([self.grounded.graph.or_(*step.row.broken) for step in self.steps])
 
     def breaks(self, which: int) -> Term:
-        """Whether the chosen step breaks the property of steps at this place among them."""
+        """The condition that the chosen step breaks the step property with this index."""
         return self._wrong([step.row.broken[which] for step in self.steps])
 
     def _wrong(self, conditions: list[Node]) -> Term:
-        """Whether the condition of the chosen step holds; those that can't are left out."""
+        """The disjunction of the conditions of chosen steps, without unsatisfiable ones."""
         alone = z3.SolverFor(self.numbers.logic)
         alone.add(self.in_range)
         wrong: list[Term] = []
@@ -480,10 +486,10 @@ class Relation:
 
     @cached_property
     def order(self) -> Term:
-        """Whether the step chosen now and the one chosen next are in order: of two independent
-        steps, the first one comes first.
+        """The condition that the chosen step and the next one are in order: two independent steps
+        are taken in the order of their indices.
 
-        Any run can be brought into that order without a change of its last state.
+        Every run can be reordered in this way without a change of its last state.
         """
         reads = [
             leaves_of(
@@ -511,7 +517,7 @@ class Relation:
 
     @cached_property
     def stuck(self) -> Term:
-        """Whether no row can be taken although the run may not end here."""
+        """The condition of a deadlock: no row can be taken, and the state isn't terminal."""
         graph = self.grounded.graph
         moves: list[Node] = []
         for action in self.grounded.actions:
@@ -523,8 +529,9 @@ class Relation:
         return self.terms.truth(graph.not_(graph.or_(self.grounded.terminal, *moves)))
 
     def at(self, depth: int) -> Shift:
-        """Turns a term over a state and the next into the same at a depth. There a step reaches
-        from the state at the depth to the one behind it."""
+        """The substitution that shifts a term to a depth: the state has this depth, and the next
+        state has the following one.
+        """
         shift = self._shifts.get(depth)
         if shift is None:
             pairs: list[tuple[Term, Term]] = []
@@ -543,7 +550,7 @@ class Relation:
         return {leaf.index: self.variable(leaf, f" at {depth}") for leaf in self.leaves}
 
     def vector(self, model: Any, state: Mapping[int, Term]) -> tuple[int, ...]:
-        """The numbers of a state in a model, those of leaves that aren't kept as 0."""
+        """The numbers of a state in a model, with 0 for leaves that aren't kept."""
         numbers = [0] * len(self.grounded.leaves)
         for leaf in self.leaves:
             value: Any = model.eval(state[leaf.index], model_completion=True)

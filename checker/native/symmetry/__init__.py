@@ -1,1 +1,1 @@
-"""Symmetry reduction: one canonical state of those that differ by renaming instances."""
+"""Symmetry reduction: one canonical state of all that differ only by names of instances."""

@@ -17,13 +17,15 @@ Words = list[Value]
 
 
 class NewFunction(Protocol):
-    """Begins a function by its name, its result and its arguments."""
+    """Begins a function with this name, result type and argument types."""
 
     def __call__(self, name: str, result: str, *arguments: str) -> tuple[Function, Builder]: ...
 
 
 class Renamer:
-    """Writes the code that renames instances, with a function for each exchange of neighbours."""
+    """Writes the code that renames instances, with a function for each exchange of neighbouring
+    ones.
+    """
 
     def __init__(
         self, renamings: tuple[Renaming, ...], packing: Packing, function: NewFunction
@@ -37,8 +39,9 @@ class Renamer:
         }
 
     def least(self, b: Builder, words: Words, finish: Callable[[Builder, Words], Words]) -> Words:
-        """The words of the representative: the least result of `finish` under all renamings, once
-        the instances are sorted by their own values."""
+        """The words of the representative. The instances are sorted by their own values; if some
+        are equal, it is the least result of `finish` under all renamings.
+        """
         work, best = (b.alloca(I64, size=self.packing.words) for _ in range(2))
         self._put(b, work, words)
         for each in self.renamings:
@@ -53,7 +56,7 @@ class Renamer:
         for each in self.renamings:
             own = [self._own(b, now, each, at) for at in range(each.count)]
             for x, y in pairwise(own):
-                tied = b.or_(tied, b.not_(less(b, x, y)))  # they are sorted
+                tied = b.or_(tied, b.not_(less(b, x, y)))  # sorted, so equal if not less
         with b.if_unlikely(tied):
             for each, at in walk(self.renamings):
                 b.call(self.functions[each.key, at], (work,))
@@ -78,8 +81,9 @@ class Renamer:
             b.store(word, b.gep(place, number(at), I64))
 
     def _own(self, b: Builder, words: Words, each: Renaming, instance: int) -> Words:
-        """The instance's own values, and for each place that may name one whether that is none,
-        another or itself."""
+        """The instance's own values, and a number for each leaf that may name an instance: 0 for
+        none, 1 for another one, 2 for itself.
+        """
         found = [of_chunk(b, self.packing, chunk, words) for chunk in each.own[instance]]
         for leaf in each.naming[instance]:
             raw = self._raw(b, words, leaf)
@@ -132,13 +136,13 @@ class Renamer:
         return value
 
     def _in_order(self, b: Builder, words: Words, bag: tuple[Slot, ...]) -> Words:
-        """A bag sorted as its type sorts it, the empty places last."""
+        """A bag in canonical order, with the empty places last."""
         rows = [[self._raw(b, words, leaf) for leaf in slot.leaves] for slot in bag]
 
         def order(row: Words) -> Words:
             if not bag[0].may_be_empty:
                 return row
-            return [b.sub(row[0], number(1)), *row[1:]]  # of an empty one the largest number
+            return [b.sub(row[0], number(1)), *row[1:]]  # an empty place becomes the largest number
 
         words = list(words)
         for slot, row in zip(bag, in_order(b, rows, order), strict=True):

@@ -1,10 +1,10 @@
-"""Instances that refer to each other, renamed: the state after two of them are exchanged.
+"""Renames instances that refer to each other: the state after two of them are exchanged.
 
-A leaf moves to the place that the exchange gives its path, a leaf that names an instance names the
-other one, and a bag whose order that changes is sorted again. The representative of a state is the
-least of all states that renamings make of it. To avoid trying all renamings, the instances are
-first sorted by their own values, which no renaming of others changes; only where two are alike in
-that is every renaming tried.
+A leaf moves to the place of its path after the exchange. A leaf that names one of the instances
+names the other one. A bag is sorted again if its order changes. The representative of a state is
+the least of all its renamings. To avoid trying all renamings, the instances are first sorted by
+their own values, which no renaming of others changes. Every renaming is tried only if two instances
+have equal values.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ Path = tuple[PathPart, ...]
 
 
 class NotClosedError(Exception):
-    """Why an exchange doesn't make a state of each state."""
+    """An exchange leads to a state outside of the declared ones; the message has the reason."""
 
 
 @dataclass(frozen=True)
 class Move:
-    """The new value of a leaf: the number at `source`. If all `present` are true, the instance that
-    it names is exchanged (`names`)."""
+    """The new value of a leaf: the number at `source`. If it `names` an instance and all `present`
+    are true, the instance is exchanged.
+    """
 
     target: Leaf
     source: Leaf
@@ -39,7 +40,9 @@ class Move:
 
 @dataclass(frozen=True)
 class Slot:
-    """A place of a bag: its leaves. The first one is lowest in an empty place (`may_be_empty`)."""
+    """The leaves of a place in a bag. If the place `may_be_empty`, the first leaf has its lowest
+    number when it is.
+    """
 
     leaves: tuple[Leaf, ...]
     may_be_empty: bool
@@ -47,7 +50,9 @@ class Slot:
 
 @dataclass(frozen=True)
 class Swap:
-    """Two instances of a key exchanged: the changes, and the bags that are sorted afterwards."""
+    """The exchange of two instances of a key: the changes, and the bags that are sorted
+    afterwards.
+    """
 
     key: Key
     pair: tuple[int, int]
@@ -55,12 +60,12 @@ class Swap:
     bags: tuple[tuple[Slot, ...], ...]
 
     def renamed(self, number: int) -> int:
-        """The instance that takes this one's place."""
+        """The instance after the exchange."""
         a, b = self.pair
         return {a: b, b: a}.get(number, number)
 
     def applied(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
-        """The numbers of all leaves of the state that the exchange makes of one."""
+        """The numbers of all leaves after the exchange."""
         result = list(numbers)
         for move in self.moves:
             number = numbers[move.source.index]
@@ -80,7 +85,9 @@ class Swap:
 
 
 def exchange(grounded: Grounded, key: Key, pair: tuple[int, int]) -> Swap:
-    """The exchange of two instances. Raises NotClosedError where it leads out of the states."""
+    """The exchange of two instances. Raises NotClosedError if it leads to a state outside of the
+    declared ones.
+    """
     by_path = {leaf.path: leaf for leaf in grounded.leaves}
     first = grounded.initials[0]
     kept = [leaf for leaf in grounded.leaves if leaf.index in grounded.kept and width(leaf)]
@@ -91,7 +98,7 @@ def exchange(grounded: Grounded, key: Key, pair: tuple[int, int]) -> Swap:
         return tuple(swapped.get(part, part) if isinstance(part, tuple) else part for part in path)
 
     def present(leaf: Leaf) -> tuple[Leaf, ...]:
-        """The condition under which the leaf holds a value."""
+        """The leaves that are all true if the leaf holds a value."""
         prefixes = ((*leaf.path[:at], "?") for at in range(len(leaf.path)))
         found = [by_path[path] for path in prefixes if path in by_path]
         for one in found:
@@ -148,7 +155,7 @@ def _bags(grounded: Grounded, key: Key, kept: list[Leaf]) -> Iterator[tuple[Slot
 
 
 def _bag_paths(instance: Instance) -> Iterator[Path]:
-    """The places of bags in the state, inner ones before those that hold them."""
+    """The paths of bags in the state, inner bags before outer ones."""
 
     def within(kind: Type, path: Path) -> Iterator[Path]:
         match kind:
@@ -174,9 +181,10 @@ def _bag_paths(instance: Instance) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class Renaming:
-    """A key whose instances refer to each other: the exchanges of neighbours, and per instance the
-    leaves that are its own whatever the others are called, in chunks of at most a word's bits, then
-    those that may name itself."""
+    """A key whose instances refer to each other: the exchanges of neighbours (`swaps`); for each
+    instance its own leaves, which no renaming of others changes, in chunks of at most a word's bits
+    (`own`); and its leaves that may name an instance (`naming`).
+    """
 
     key: Key
     swaps: tuple[Swap, ...]
@@ -185,14 +193,16 @@ class Renaming:
 
     @property
     def count(self) -> int:
-        """How many instances there are."""
+        """The number of instances."""
         return len(self.own)
 
 
 def renamings(
     grounded: Grounded, exchanges: dict[Key, tuple[Swap, ...]], others: frozenset[Key]
 ) -> tuple[Renaming, ...]:
-    """How the keys with these exchanges are renamed; `others` are reduced by as well."""
+    """The renamings of the keys with these exchanges. `others` are further keys of the
+    reduction.
+    """
     reduced = others | exchanges.keys()
     swaps = [swap for of_key in exchanges.values() for swap in of_key]
     moved = {leaf.index for s in swaps for bag in s.bags for slot in bag for leaf in slot.leaves}
@@ -218,7 +228,7 @@ def renamings(
 
 
 def chunks(row: list[Leaf]) -> tuple[tuple[Leaf, ...], ...]:
-    """Leaves in runs of at most a word's bits."""
+    """Divides leaves into chunks of at most a word's bits."""
     runs: list[list[Leaf]] = []
     used = WORD
     for leaf in row:
@@ -231,8 +241,9 @@ def chunks(row: list[Leaf]) -> tuple[tuple[Leaf, ...], ...]:
 
 
 def transpositions(count: int) -> list[int]:
-    """The neighbours to exchange, one pair after the other, to come through every order of `count`
-    things (H. Steinhaus, S. Johnson, H. Trotter)."""
+    """The neighbours to exchange, one pair after the other, for every order of `count` things (H.
+    Steinhaus, S. Johnson, H. Trotter).
+    """
     order, directions = list(range(count)), [-1] * count
     found: list[int] = []
     while True:
@@ -254,7 +265,7 @@ def transpositions(count: int) -> list[int]:
 
 
 def walk(renamings: tuple[Renaming, ...]) -> list[tuple[Renaming, int]]:
-    """The exchanges, one after the other, that come through all renamings together."""
+    """The exchanges, one after the other, for all combinations of renamings."""
     if not renamings:
         return []
     first, *rest = renamings

@@ -1,4 +1,4 @@
-"""Rows of values compared and sorted, as LLVM's instructions."""
+"""Compares and sorts rows of values, as LLVM instructions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ Row: TypeAlias = list[Value]
 
 
 def exchanges(count: int) -> Iterator[int]:
-    """Odd-even transposition: the positions at which to exchange a row with the next one if it
-    comes after that. All rows are sorted then."""
+    """Odd-even transposition sort: the positions at which a row is exchanged with the next one if
+    it is larger.
+    """
     for turn in range(count):
         yield from range(turn % 2, count - 1, 2)
 
 
 def less(b: Builder, x: Row, y: Row) -> Value:
-    """Whether the row x comes before y, by numbers without signs."""
+    """Whether the row x is less than y, as unsigned numbers."""
     result = truth(False)
     for p, q in reversed(list(zip(x, y, strict=True))):
         result = b.select(b.icmp("eq", p, q), result, b.icmp("ult", p, q))

@@ -1,9 +1,9 @@
-"""Symmetry reduction: of all states that differ only by renaming instances, one is kept.
+"""Symmetry reduction: only one of all states that differ by names of instances is kept.
 
 The instances of an interchangeable key each own a row of leaves. Sorting the rows gives the same
-state for every renaming, and costs a sort. That is exact as long as no leaf names an instance by
-its value and none belongs to two instances of the key, or to one of another key that is sorted.
-Where one does, states are renamed whole (`renaming`).
+state for every renaming. That is exact if no leaf names an instance by its value, and no leaf
+belongs to two instances of the key, or to an instance of another sorted key. Otherwise whole states
+are renamed (`renaming`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from .renamer import NewFunction, Renamer
 from .renaming import NotClosedError, Renaming, Swap, chunks, exchange, renamings
 from .sorting import in_order
 
-MOST_RENAMINGS = 120  # of all keys together that are looked at where instances are alike
+MOST_RENAMINGS = 120  # most renamings of all keys together for equal instances
 
 
 @dataclass(frozen=True)
 class Orbit:
-    """An interchangeable key: per instance its leaves, in the same order for all, in chunks of at
-    most a word's bits."""
+    """An interchangeable key, with the leaves of each instance in the same order, in chunks of at
+    most a word's bits.
+    """
 
     key: Key
     rows: tuple[tuple[tuple[Leaf, ...], ...], ...]
@@ -39,8 +40,9 @@ class Orbit:
 
 @dataclass(frozen=True)
 class Symmetry:
-    """The keys by which states are reduced: those whose instances are sorted and those that are
-    renamed; and why others are not."""
+    """The keys of the reduction: those whose instances are sorted (`orbits`), those whose instances
+    are renamed, and the reasons for the others (`refused`).
+    """
 
     orbits: tuple[Orbit, ...]
     refused: tuple[str, ...]
@@ -48,11 +50,11 @@ class Symmetry:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The names of the keys that states are reduced by."""
+        """The names of the keys of the reduction."""
         return tuple(each.key.name for each in (*self.orbits, *self.renamings))
 
     def groups(self, grounded: Grounded) -> list[list[Leaf]]:
-        """Leaves that must lie side by side in a packed state, and then all others."""
+        """Groups of leaves that must be adjacent in a packed state, then all others."""
         groups = [list(chunk) for orbit in self.orbits for row in orbit.rows for chunk in row]
         groups += [list(chunk) for each in self.renamings for own in each.own for chunk in own]
         grouped = {leaf.index for group in groups for leaf in group}
@@ -64,20 +66,19 @@ NO_SYMMETRY = Symmetry((), ())
 
 
 def refused(instance: Instance, reason: str) -> Symmetry:
-    """No reduction, for one reason that goes for all keys."""
+    """No reduction, for one reason for all keys."""
     return Symmetry((), tuple(f"{key.name}: {reason}" for key in instance.system.interchangeable))
 
 
 def find_symmetry(grounded: Grounded, *, renaming: bool = True) -> Symmetry:
-    """The reduction that the system's interchangeable keys allow; without `renaming`, the one that
-    sorting gives."""
+    """The reduction by the system's interchangeable keys. Without `renaming` it only sorts."""
     orbits: list[Orbit] = []
     refused: list[str] = []
     entangled: dict[Key, tuple[Swap, ...]] = {}
     used: set[int] = set()
     tries = 1
     constants = grounded.instance.constants
-    # of keys with instances in common one is sorted: that with the most, as others are renamed
+    # of keys that share leaves, only the one with the most instances is sorted
     keys = sorted(grounded.instance.system.interchangeable, key=lambda key: -key.count(constants))
     for key in keys:
         entanglement, shared = _entangled(grounded, key), _shared(grounded, key, used)
@@ -101,8 +102,9 @@ def find_symmetry(grounded: Grounded, *, renaming: bool = True) -> Symmetry:
 def _not_renamed(
     grounded: Grounded, key: Key, entangled: dict[Key, tuple[Swap, ...]], tries: int, together: str
 ) -> str:
-    """Why a key isn't renamed; "" where its exchanges were added to `entangled`. Its instances have
-    something `together` with each other or with those of another key."""
+    """The reason why a key isn't renamed; "" if its exchanges were added to `entangled`. `together`
+    is the relation of its instances to each other or to another key.
+    """
     if tries > MOST_RENAMINGS:
         return f"{together}, and there are {tries} ways to rename them"
     named = _named_instance(grounded.instance, key)
@@ -119,7 +121,7 @@ def _not_renamed(
 
 
 def _entangled(grounded: Grounded, key: Key) -> str:
-    """How the key's instances refer to each other; "" if they don't."""
+    """A sentence on how the key's instances refer to each other; "" if they don't."""
     kept = [leaf for leaf in grounded.leaves if leaf.index in grounded.kept]
     for leaf in kept:
         if leaf.holds == key:
@@ -134,8 +136,9 @@ def _entangled(grounded: Grounded, key: Key) -> str:
 
 
 def _shared(grounded: Grounded, key: Key, used: set[int]) -> str:
-    """The leaf that an instance of the key shares with one of a key that is sorted already; "" if
-    there is none. `used` has the leaves of sorted keys."""
+    """A sentence on a leaf that an instance of the key shares with a sorted key; "" if there is
+    none. `used` has the leaves of sorted keys.
+    """
     for leaf in grounded.leaves:
         if leaf.index in used and any(
             isinstance(part, tuple) and part[0] == key for part in leaf.path
@@ -145,7 +148,7 @@ def _shared(grounded: Grounded, key: Key, used: set[int]) -> str:
 
 
 def _difference(grounded: Grounded, key: Key) -> str:
-    """Everything that distinguishes the key's instances; "" where nothing does."""
+    """A sentence on a difference between the key's instances; "" if there is none."""
     named = _named_instance(grounded.instance, key)
     if named is not None:
         return f"`{named}` tells them apart"
@@ -168,7 +171,7 @@ def _difference(grounded: Grounded, key: Key) -> str:
 
 
 def _told_apart(grounded: Grounded, key: Key) -> Iterator[tuple[Leaf, int]]:
-    """Constants that name an instance, or are not the same for all."""
+    """Constant leaves that name an instance, or differ between instances."""
     first = grounded.initials[0]
     values: dict[tuple[object, ...], int] = {}
     for leaf in grounded.leaves:
@@ -181,7 +184,7 @@ def _told_apart(grounded: Grounded, key: Key) -> Iterator[tuple[Leaf, int]]:
 
 
 def _named_instance(instance: Instance, key: Key) -> Expression | None:
-    """A place where an expression orders the key's instances, or uses a number or none as one."""
+    """An expression that orders the key's instances, or uses a number or none as an instance."""
     every = (*instance.properties, *instance.progress)
     expressions = [instance.terminal, *(p.expression for p in every), *(p.premise for p in every)]
     for table in instance.system.tables:
@@ -209,14 +212,14 @@ def _named_instance(instance: Instance, key: Key) -> Expression | None:
                         return value
                     expressions.append(value)
     nodes = (node for expression in expressions for node in children_first(expression))
-    for node in dict.fromkeys(nodes):  # rows have most of them in common
+    for node in dict.fromkeys(nodes):  # rows share most nodes
         if _chooses(key, node) or any(_mixes(key, *kinds) for kinds in _alike(node)):
             return node
     return None
 
 
 def _chooses(key: Key, node: Expression) -> bool:
-    """Whether the node orders instances, or takes the first for want of one."""
+    """Whether the node depends on the order of instances, or its default is the first one."""
     match node.op:
         case "position" | "first_of" if node.args[0].op != "element":
             return _innermost(type_of(node.args[0])) == key
@@ -233,7 +236,7 @@ def _chooses(key: Key, node: Expression) -> bool:
 
 
 def _names(kind: Type | None, key: Key) -> bool:
-    """Whether a value of the type has an instance in it."""
+    """Whether a value of the type contains an instance."""
     match kind:
         case Record():
             return any(_names(of, key) for _, of in kind.fields)
@@ -242,7 +245,7 @@ def _names(kind: Type | None, key: Key) -> bool:
 
 
 def _stands_in(kind: Type | None, key: Key) -> bool:
-    """Whether the first value of a type has the first instance in it, for want of one."""
+    """Whether the default value of a type contains the first instance."""
     match kind:
         case Record():
             return any(_stands_in(of, key) for _, of in kind.fields)
@@ -253,7 +256,7 @@ def _stands_in(kind: Type | None, key: Key) -> bool:
 
 
 def _alike(node: Expression) -> list[tuple[Type | None, ...]]:
-    """Groups of types, between which the node puts, compares or chooses values."""
+    """Groups of types whose values the node stores, compares or chooses together."""
     kinds = [type_of(argument) for argument in node.args]
     match node.op:
         case "eq" | "in" | "and" | "or" | "sub" | "set_of" | "sequence_of":
@@ -277,7 +280,7 @@ def _alike(node: Expression) -> list[tuple[Type | None, ...]]:
 
 
 def _mixes(key: Key, *kinds: Type | None) -> bool:
-    """Whether some of the types are of the key's instances, and others of numbers."""
+    """Whether some of the types hold the key's instances, and others hold numbers."""
     inside = [_innermost(kind) for kind in kinds]
     return key in inside and any(isinstance(kind, Int) for kind in inside)
 
@@ -290,7 +293,7 @@ def _innermost(kind: Type | None) -> Type | None:
 
 
 def _is_by(kind: Type, key: Key) -> bool:
-    """Whether the instances of the key have a part each in a value of the type."""
+    """Whether a value of the type has a part for each instance of the key."""
     match kind:
         case Map():
             return kind.key == key or _is_by(kind.of, key)
@@ -332,16 +335,18 @@ def _rows(grounded: Grounded, key: Key) -> list[list[Leaf]]:
 
 
 class Sorter:
-    """Writes the code that makes a state its representative: the rows of every orbit are sorted,
-    and instances that refer to each other renamed."""
+    """Writes the code that replaces a state by its representative: it sorts the rows of every
+    orbit, and renames instances that refer to each other.
+    """
 
     def __init__(self, symmetry: Symmetry, packing: Packing) -> None:
         self.symmetry = symmetry
         self.packing = packing
 
     def __call__(self, b: Builder, words: list[Value], function: NewFunction) -> list[Value]:
-        """The words of the representative of the state with these words; `function` begins a
-        function beside the one that is being written."""
+        """The words of the representative of the state with these words. `function` begins a
+        further function.
+        """
         if not self.symmetry.renamings:
             return self._sorted(b, words)
         renamer = Renamer(self.symmetry.renamings, self.packing, function)
@@ -359,7 +364,9 @@ class Sorter:
         return words
 
     def swapped(self, b: Builder, words: list[Value], orbit: Orbit, instance: int) -> list[Value]:
-        """The words of the state with an instance of the orbit and its first one exchanged."""
+        """The words of the state after an exchange of the orbit's first instance with another
+        one.
+        """
         words = list(words)
         for one, other in zip(orbit.rows[0], orbit.rows[instance], strict=True):
             a, c = (of_chunk(b, self.packing, each, words) for each in (one, other))

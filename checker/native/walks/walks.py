@@ -1,8 +1,8 @@
 """Random walks through the states of a compiled system.
 
-A walk is a function of a seed, its number and the weights of rows: any thread may take it. Each
-state on it is expanded, so all invariants, all steps that lead from it and deadlocks are checked,
-not only the step that the walk takes.
+A walk is a function of a seed, its number and the weights of rows, and doesn't depend on the
+thread. Each of its states is expanded: all invariants, all steps from the state and deadlocks are
+checked, not only the step that the walk takes.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -34,11 +34,11 @@ UNIFORM, RARE, SCHEDULED, PRIORITY, NEW = range(5)
 """How a walk chooses a step: each successor with the same probability; rarely taken pairs of rows
 more often; faults at drawn steps only; the same, with tables in a drawn order of priority; or new
 states first."""
-MOST_FAULTS = 8  # in the schedule of a walk
+MOST_FAULTS = 8  # faults in the schedule of a walk
 CHANGES = 3  # steps at which a walk draws a new order of priority
-SEEN_BITS = 28  # bits of a hash that choose a bit of the table of states seen
-LATE_BITS = 15  # of a hash that choose a place of the states of late: those of the same part
-BEAM = 64  # states in which rows are followed at once
+SEEN_BITS = 28  # bits of a hash that select a bit in the table of seen states
+LATE_BITS = 15  # bits of a hash that select a place in the table of recent states
+BEAM = 64  # most states from which rows are followed at once
 STEPS, LENGTH, FRESH, BEGUN, PICKED = range(5)
 """What is kept of a walk: its steps, those of its path, how many of its states were new, the prefix
 that it began with (-1 - n: the initial state n), and from PICKED on the steps of its path whose
@@ -49,7 +49,7 @@ KEPT = PICKED + PICKS
 
 @compiled(inline="always")
 def splitmix(state):
-    """The number that a state of the generator SplitMix64 gives (Steele, Lea and Flood)."""
+    """The output of the generator SplitMix64 for a state (Steele, Lea and Flood)."""
     mixed = (state ^ (state >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> uint64(27))) * uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> uint64(31))
@@ -57,13 +57,13 @@ def splitmix(state):
 
 @compiled(inline="always")
 def below(drawn, limit):
-    """A number below the limit, which has fewer than 32 bits, from 64 random bits."""
+    """A number below `limit`, which has fewer than 32 bits, from 64 random bits."""
     return np.int64(((drawn >> uint64(32)) * uint64(limit)) >> uint64(32))
 
 
 @compiled(inline="always")
 def points(schedule, first, several, span, step):
-    """How many of `several` drawn points, numbered from `first` on, are at this step."""
+    """The number of `several` drawn points, from number `first` on, that are at this step."""
     found = 0
     for each in range(several):
         found += below(splitmix(schedule + uint64(first + each)), span) == step
@@ -72,7 +72,7 @@ def points(schedule, first, several, span, step):
 
 @compiled(inline="always")
 def word_of(h):
-    """Where the table of states seen has the word with the bit of a hash."""
+    """The offset of a hash's word in the table of seen states."""
     return np.int64(h >> uint64(64 - SEEN_BITS + 6)) << 3
 
 
@@ -84,7 +84,7 @@ def bit_of(h):
 
 @compiled
 def mark(seen, hashes):
-    """Enters hashes in the table of states seen. Returns how many bits weren't set."""
+    """Adds hashes to the table of seen states. Returns the number of bits that weren't set."""
     new = 0
     for each in range(hashes.size):
         word, bit = seen + word_of(hashes[each]), bit_of(hashes[each])
@@ -97,8 +97,9 @@ def mark(seen, hashes):
 
 @compiled(inline="always")
 def weight(way, row, weights, before, faults, due, tables, order, highest):
-    """How much a row counts among those that a step is chosen from. Rows are taken after the one
-    whose weights begin at `before`."""
+    """The weight of a row in the choice of a step. The weights after the previous row begin at
+    `before`.
+    """
     if way == RARE:
         return np.int64(weights[before + row])
     if (faults[row] != 0) != (due > 0):
@@ -108,10 +109,12 @@ def weight(way, row, weights, before, faults, due, tables, order, highest):
 
 @compiled(inline="always")
 def guided(way, drawn, new, rows, weights, before, faults, due, tables, order, place):
-    """The place of the successor that a guided walk takes, of `new` ones; `place` if none fits."""
+    """The place of the successor that a guided walk takes, of `new` successors; `place` if no
+    weight is positive.
+    """
     here, highest = way, uint64(0)
     if way == PRIORITY:
-        if drawn & uint64(3) == uint64(0):  # else a table may be taken for ever
+        if drawn & uint64(3) == uint64(0):  # otherwise a walk may take one table for ever
             here = SCHEDULED
         for each in range(new):
             row = rows[each]
@@ -120,7 +123,7 @@ def guided(way, drawn, new, rows, weights, before, faults, due, tables, order, p
     total = 0
     for each in range(new):
         total += weight(here, rows[each], weights, before, faults, due, tables, order, highest)
-    if total:  # else all successors are faults that aren't due, or none is one that is
+    if total:  # 0 if all successors are faults and none is due, or one is due and there is none
         left = below(drawn, total)
         for each in range(new):
             left -= weight(here, rows[each], weights, before, faults, due, tables, order, highest)
@@ -131,7 +134,7 @@ def guided(way, drawn, new, rows, weights, before, faults, due, tables, order, p
 
 @compiled(inline="always")
 def is_known(h, seen, lately):
-    """Whether the state with this hash is in the table of states seen, or among those of late."""
+    """Whether the state with this hash is in the table of seen states or of recent states."""
     return (
         load64(seen + word_of(h)) & bit_of(h) != uint64(0)
         or lately[np.int64(h >> uint64(64 - LATE_BITS))] == h
@@ -140,8 +143,9 @@ def is_known(h, seen, lately):
 
 @compiled(inline="always")
 def to_new(drawn, new, out, stride, hashes, seen, lately, rows, weights, before):
-    """The place of a successor that isn't known, by the weights of rows, -1 if there is none. And
-    how many there are."""
+    """The place of an unknown successor, chosen by the weights of rows, or -1; and the number of
+    unknown successors.
+    """
     for each in range(new):
         h = hash_state(out + each * stride, stride)
         hashes[each] = h
@@ -165,8 +169,9 @@ def to_new(drawn, new, out, stride, hashes, seen, lately, rows, weights, before)
 
 @compiled(inline="always")
 def still_known(known, groups, state, source):
-    """Which groups of properties, of those known to hold in a state, hold in one of its successors
-    too, as that has the same content in the words that they read."""
+    """The groups of properties, of those known to hold in `source`, that hold in its successor as
+    well: both states have the same content in the words that the group reads.
+    """
     for group in range(groups.shape[0]):
         same = True
         for word in range(8 * groups[group, 0], 8 * groups[group, 1], 8):
@@ -184,14 +189,14 @@ def walk(
 ):  # fmt: skip
     """Takes a walk of up to `depth` steps from a packed state.
 
-    Writes its packed states to `path`, its rows to `trail` and `chosen`, where the weights of these
-    begin to `befores`, and where its states are among the successors to `places`. `weights` has
-    those of each row after each row, at the start of a run, and where all count alike; the first
-    step has those at `before`. A SCHEDULED or PRIORITY walk takes `faults` at up to
+    It writes the packed states to `path`, the rows to `trail` and `chosen`, the offset of each
+    step's weights to `befores`, and the place of each state among its siblings to `places`.
+    `weights` has the weights of each row after each row, at the start of a run, and equal ones; the
+    first step has those at `before`. A SCHEDULED or PRIORITY walk takes `faults` at up to
     `most_faults` drawn steps below `span`; `tables` has the number of each row's table. `groups`
-    are the words that each group of properties reads (see `property_groups`). Writes the hashes of
-    states of a RARE walk that aren't known to `marks`, 0 for others, and what is kept of the walk
-    to `kept`. Returns the violations that were found in the last state.
+    are the words that each group of properties reads (see `property_groups`). For a RARE walk it
+    writes the hashes of unknown states to `marks`, 0 for others. It writes a summary of the walk to
+    `kept`. Returns the violations in the last state.
     """
     schedule, order, due, planned = draws, draws, 0, 0
     if way >= SCHEDULED:
@@ -248,10 +253,11 @@ def seek(
     path, out, rows, bad, notes, groups, hashes, opened, trail, chosen, befores, places,
     marks, kept,
 ):  # fmt: skip
-    """Takes a NEW walk of up to `budget` steps, by the weights of rows or not. Where all successors
-    are known it takes up to `patience` steps to these, and then goes back to the last state on its
-    path that had others. Arguments and result are those of `walk`, but `trail` and `places` have
-    only the path's entries."""
+    """Takes a NEW walk of up to `budget` steps, by the weights of rows or by equal weights. If all
+    successors are known, it takes up to `patience` steps to them, and then returns to the last
+    state on its path with unknown successors. Arguments and result are those of `walk`, but `trail`
+    and `places` have only the path's entries.
+    """
     alike, balanced = weights.size - faults.size, draws & uint64(1) == uint64(0)
     copy_exactly(start, path, stride)
     steps, level, many, fresh, first = 0, 0, 0, 0, before
@@ -310,11 +316,11 @@ def walks(
     ways, weights, faults, most_faults, tables, span, seen, lately, path, out, rows, bad, notes,
     groups, hashes, opened, trail, chosen, befores, places, marks, kept, picked, lasts_picked,
 ):  # fmt: skip
-    """Takes `several` walks, one after the other, up to one that finds a violation. Each takes the
-    next of the `ways`, and begins in one of `count` initial states or, three of four RARE and NEW
-    ones, at the end of one of the prefixes, whose packed states, numbers of steps and last rows are
-    given. Returns the number of walks, of all steps and of those on paths, and the violations in
-    the last state."""
+    """Takes `several` walks, one after the other, up to the first violation. Each has the next of
+    the `ways`. It begins in one of `count` initial states; three of four RARE and NEW walks begin
+    at the end of a prefix, given by its packed state, number of steps and last row. Returns the
+    number of walks, of all steps and of steps on paths, and the violations in the last state.
+    """
     total, kept_places = 0, 0
     lately[:] = 0
     for done in range(several):
@@ -362,8 +368,9 @@ def walks(
 
 @compiled
 def retrace(expand, path, stride, places, out, rows, bad, notes, chosen):
-    """Goes from the state at `path` to the successors at these places, one after the other. Writes
-    their packed states behind it, and their rows to `chosen`."""
+    """Follows a run from the state at `path` through the successors at these places. Writes their
+    packed states after it, and their rows to `chosen`.
+    """
     for step in range(places.size):
         notes[0], notes[KNOWN] = 0, 0
         call_expand(
@@ -383,11 +390,12 @@ def retrace(expand, path, stride, places, out, rows, bad, notes, chosen):
 def follow(
     expand, initials, count, stride, wanted, flags, beam, parents, sizes, out, rows, bad, notes
 ):
-    """Takes the `wanted` rows, one after the other, from any of the initial states, to up to BEAM
-    states by each. Writes these to `beam`, and for each the place of the one before to `parents`.
+    """Takes the `wanted` rows, one after the other, from all initial states, and keeps up to BEAM
+    states after each. Writes the states to `beam`, and the place of each one's predecessor to
+    `parents`.
 
-    Returns after how many rows a state has one of the violations, its place, and its violations;
-    -1 first where none has.
+    Returns the number of rows after which a state has one of the violations (-1: none), its place,
+    and its violations.
     """
     sizes[0] = min(count, BEAM)
     for each in range(sizes[0]):
@@ -431,12 +439,12 @@ def follow(
 
 @dataclass(frozen=True)
 class Guidance:
-    """What guides the walks of a round.
+    """The guidance of the walks of a round.
 
-    `ways` take turns. `weights` are those of rows in a RARE or NEW walk, in one list: after each
-    row, at the start of a run, and all alike. A SCHEDULED walk draws the steps of its faults below
-    `span`. A NEW walk has up to `budget` steps. `seen` is the table of states that earlier rounds
-    came to. A RARE or NEW walk may begin at the end of a prefix: `prefixes` are packed states,
+    `ways` take turns. `weights` has the weights of rows in a RARE or NEW walk, in one list: after
+    each row, at the start of a run, and equal ones. A SCHEDULED walk draws the steps of its faults
+    below `span`. A NEW walk has up to `budget` steps. `seen` is the table of states of earlier
+    rounds. A RARE or NEW walk may begin at the end of a prefix: `prefixes` are packed states,
     `lengths` and `lasts` the number of steps and the last row of each.
     """
 
@@ -452,12 +460,12 @@ class Guidance:
 
 @dataclass(frozen=True)
 class Taken:
-    """Walks that were taken, up to one that found a violation: how many, and its flags.
+    """The walks up to the first violation: their number, and the flags of the violation.
 
-    `rows` are those of all steps, one walk after the other, and `befores` where the weights of
-    rows after the one before are; `places` are those of paths; `hashes` those of new states.
-    `kept` is an array with what is kept of each walk, `picked` its packed states that were
-    picked, and `lasts` the rows that lead to them.
+    `rows` are the rows of all steps, one walk after the other, and `befores` the offsets of their
+    weights. `places` are the places on paths, `hashes` the hashes of new states. `kept` has a
+    summary of each walk, `picked` the packed states to begin other walks with, and `lasts` the rows
+    that lead to them.
     """
 
     walks: int
@@ -472,12 +480,12 @@ class Taken:
 
 
 class Walker:
-    """One thread's buffers for walks of up to `depth` steps from packed initial states, which lie
-    one behind the other. By the kernel's numbers of rows, `faults` has 1 for each one that is a
-    fault, of which a walk plans up to `most_faults`, and `tables` the number of its table. `most`
-    is how many walks are taken at a time.
+    """One thread's buffers for walks of up to `depth` steps from contiguous packed initial states.
+    `faults` has 1 for each row that is a fault, and `tables` the number of each row's table; rows
+    have the kernel's numbers. A walk plans up to `most_faults` faults. `most` is the number of
+    walks of one call.
 
-    Raises MemoryError where a walk's states take too much.
+    Raises MemoryError if a walk's states take too much memory.
     """
 
     def __init__(
@@ -538,8 +546,9 @@ class Walker:
         )
 
     def traced(self, initial: int, places: Any) -> tuple[list[bytes], list[int]]:
-        """The packed states and the rows of a run from an initial state, given by its number,
-        through the successors at these places."""
+        """The packed states and the rows of the run from initial state number `initial` through the
+        successors at these places.
+        """
         path = Region((len(places) + 1) * self.stride + SLACK)
         start = self.initials.array[initial * self.stride :][: self.stride]
         path.array[: self.stride] = start
@@ -555,12 +564,12 @@ class Walker:
     def shrunk(
         self, states: list[bytes], rows: list[int], flags: int
     ) -> tuple[list[bytes], list[int], int]:
-        """A run that takes some of these rows, in their order, to a state with one of the
-        violations: its packed states, its rows, and the violations of its last state.
+        """A shorter run to one of the violations: it takes some of these rows, in their order.
+        Returns its packed states, its rows, and the violations of its last state.
 
-        Rows are left out as long as a violation is found without them: half of all, then smaller
-        parts, and single ones, and of a short run every two. If the rows lead to too many states
-        at once to find the violation again, the run stays as it was.
+        Rows are left out as long as a violation is found without them: first half of all, then
+        smaller parts, single rows, and in a short run every pair. If the rows lead to too many
+        states to find the violation again, the run is unchanged.
         """
         flags |= RANGE
         beam = Region((len(rows) + 1) * BEAM * self.stride + SLACK)
@@ -589,17 +598,18 @@ class Walker:
         return path, kept[:level], found
 
 
-MOST_PAIRS = 64  # steps up to which every two of them are left out together
+MOST_PAIRS = 64  # most steps of a run in which every pair is tried
 
 
 def _zeros(count: int, kind: Any) -> Any:
-    """An array that takes memory only where it is used."""
+    """An array of zeros. Untouched pages take no memory."""
     return Region(count * np.dtype(kind).itemsize).array.view(kind)[:count]
 
 
 def _fewest(rows: list[int], violated: Callable[[list[int]], int]) -> list[int]:
-    """As few of the rows as deleting finds. `violated` says after how many of some rows there is a
-    violation, -1 for none."""
+    """Deletes rows as long as the violation remains. `violated` returns the number of rows after
+    which there is a violation, or -1.
+    """
     size = max(1, len(rows) // 2)
     while rows:
         at, shorter = 0, False

@@ -1,6 +1,6 @@
-"""A digest of a proof: equal if Z3 would be asked the same.
+"""A digest of a proof: equal digests mean equal obligations for Z3.
 
-It is of grounded rows. The names of rows, fields and lemmas aren't in it, nor is the order of rows
+It covers grounded rows, without the names of rows, fields and lemmas, and without the order of rows
 and lemmas.
 """
 
@@ -18,8 +18,9 @@ _IN_ANY_ORDER = ("and", "or", "eq", "add")
 
 
 class Forms:
-    """Digests of nodes: the same for nodes of one form, whichever system they are of. `leaves` has
-    the name of a leaf by its index."""
+    """Digests of nodes: equal for equal expressions of any two systems. `leaves` has the name of a
+    leaf by its index.
+    """
 
     def __init__(self, leaves: Mapping[int, object]) -> None:
         self.leaves = leaves
@@ -31,14 +32,14 @@ class Forms:
         if known is None:
             args = [self.of(arg) for arg in node.args]
             value: object = node.value
-            if node.op == "leaf" and node.value >= 0:  # not one that stands for a choice
+            if node.op == "leaf" and node.value >= 0:  # not a choice
                 value = self.leaves[node.value]
             form = node.op, value, node.is_truth, *_in_order(node.op, args)
             known = self._known[node.number] = _of(form)
         return known
 
     def all(self, nodes: Iterable[Node]) -> list[str]:
-        """Those of several."""
+        """The digests of several nodes."""
         return [self.of(node) for node in nodes]
 
 
@@ -47,7 +48,7 @@ def _in_order(op: str, args: list[str]) -> list[str]:
 
 
 def _of(content: object) -> str:
-    """The digest of numbers, strings, tuples and lists, which print alike in any Python."""
+    """The digest of numbers, strings, tuples and lists: their text is the same in every Python."""
     return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
 
 
@@ -93,7 +94,7 @@ def _action(forms: Forms, fair: Fairnesses | None, action: GroundAction) -> tupl
 
 
 def _rankings(grounded: Grounded, forms: Forms) -> Iterator[tuple[object, ...]]:
-    """The properties of whole runs."""
+    """The progress properties and their rankings."""
     spent = [
         forms.leaves[leaf.index]
         for leaf in grounded.leaves

@@ -1,8 +1,8 @@
-"""The first tables of docs/proofs.md: which property is proved at which release, and which doesn't
-hold there.
+"""The first tables of docs/proofs.md: the properties that are proved at each release, and those
+that don't hold.
 
 Proved properties are read from the page's own sections. Properties that don't hold are declared
-here, with bounds within which a search soon finds the run.
+here, with bounds for a quick search.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ _ALSO = re.compile(r"^\*\*At (?P<releases>.+) as well\.\*\*", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Broken:
-    """Properties of a system that don't hold at these releases, `why` (a bug or a finding, as the
-    page has it), and the constants and features of a small search that finds the run."""
+    """Properties of a system that don't hold at these releases. `why` is a bug or a finding, as on
+    the page. Constants and features are those of a small search that finds the run.
+    """
 
     why: str
     properties: tuple[str, ...]
@@ -48,8 +49,9 @@ class Broken:
 
 
 def _by_bug(name: str, releases: tuple[str, ...], *properties: str) -> Broken:
-    """By a published bug, within the bounds that show it; its own property unless others are
-    named."""
+    """The entry of a published bug, within the bug's bounds; its property, unless others are
+    given.
+    """
     bug = bug_of(name)
     return Broken(f"`{name}`", properties or (bug.property,), releases, bug.constants)
 
@@ -93,7 +95,7 @@ BROKEN = (
         ("2.5",),
         {**bug_of("KAFKA-14402").constants, "producers": 2},
     ),
-    # the late batch has the producer id before: the transactional id has been forgotten
+    # the late batch has the previous producer id: the transactional id has expired
     Broken(
         "`KAFKA-14402`",
         ("Order",),
@@ -121,12 +123,12 @@ class Section:
 
     @property
     def target(self) -> str:
-        """Where its number leads."""
+        """The anchor of its number."""
         return f"{self.number}: #{anchor(self.heading)}"
 
     @property
     def releases(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """The releases of which it is, with the features that are switched on."""
+        """The releases of the section, with the features that are switched on."""
         yield self.release, self.switch_on
         for also in _ALSO.finditer(self.text):
             for each in re.split(", | and ", also["releases"]):
@@ -140,13 +142,13 @@ class Section:
 
 
 def anchor(heading: str) -> str:
-    """The name under which a page links to a heading."""
+    """The anchor of a heading in a page."""
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
 
 
 def table(name: str, sections: Sequence[Section]) -> str:
     """The properties of a system that these sections prove, and those that don't hold, by release.
-    Raises ValueError where they contradict each other."""
+    Raises ValueError if they contradict each other."""
     system = load_system(name)
     sections = [section for section in sections if section.system.name == name]
     on = {section.switch_on for section in sections}
@@ -170,8 +172,9 @@ def table(name: str, sections: Sequence[Section]) -> str:
 
 
 def _known(name: str, sections: Sequence[Section]) -> dict[tuple[str, str, tuple[str, ...]], str]:
-    """The verdict of each property, at each release, with these features switched on. A proof with
-    more features than another one says nothing more."""
+    """The verdict of each property, at each release, with the features that are switched on. A
+    proof with further features adds nothing to another one.
+    """
     proved: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for section in sections:
         for item, (release, on) in product(section.proved, section.releases):

@@ -3,8 +3,8 @@ by a run:
 
 python -m epochfence.checker.solver.proofs.page docs/proofs.md
 
-With names of systems or numbers of sections behind it, the run renews only those. `--answers FILE`
-keeps Z3's answers in a file, so an interrupted run can continue.
+With names of systems or numbers of sections as further arguments, the run renews only those.
+`--answers FILE` keeps Z3's answers in a file, so an interrupted run can continue.
 """
 
 from __future__ import annotations
@@ -117,10 +117,11 @@ machine that wrote a section; before 30 November 2026 they were times of the clo
 
 @dataclass(frozen=True)
 class Case:
-    """A system at a release (none: the newest), with further features and the number of instances,
-    and the properties to prove (none: all); `any_number` is a key of which there may be any number
-    of instances, `in_flight` a kind of message of which any number may be in flight, and how many
-    are in the proof. `also` are releases, perhaps with features, at which Z3 is asked the same."""
+    """A section: a system at a release (None: the newest), with further features, constants, and
+    the properties to prove (None: all). `any_number` is a key with any number of instances.
+    `in_flight` is a kind of message with any number in flight, and the number in the proof. `also`
+    are releases, perhaps with features, with the same obligations.
+    """
 
     system: str
     constants: dict[str, int]
@@ -213,7 +214,7 @@ CASES = (
 
 
 def run(case: Case, known: Answers | None = None) -> Proofs:
-    """The proofs of a case; known answers aren't asked again."""
+    """The proofs of a case. Obligations with known answers aren't settled again."""
     options = Options(
         timeout=60,
         workers=Workers(available_threads()),
@@ -247,8 +248,7 @@ def _proved(case: Case, result: Proofs) -> list[str]:
 
 
 def any_in_flight(case: Case, result: Proofs) -> str:
-    """The argument that a proof holds with any number of messages of a kind in flight, if it
-    does."""
+    """The text on whether a proof holds with any number of messages of a kind in flight."""
     if case.in_flight is None:
         return ""
     message, room = case.in_flight
@@ -264,7 +264,7 @@ def any_in_flight(case: Case, result: Proofs) -> str:
 
 
 def any_number(case: Case, result: Proofs) -> str:
-    """The argument that a proof holds for any number of instances of a key, if it does."""
+    """The text on whether a proof holds for any number of instances of a key."""
     key = case.any_number
     if key is None:
         return ""
@@ -291,8 +291,9 @@ def any_number(case: Case, result: Proofs) -> str:
 
 
 def same_elsewhere(case: Case, text: str) -> str:
-    """At which other releases all that a section says is proved holds, as Z3 would be asked the
-    same."""
+    """The text on other releases at which a section's proofs hold, because their obligations are
+    the same.
+    """
     if not case.also:
         return ""
     own = asked(case, text)
@@ -305,14 +306,15 @@ def same_elsewhere(case: Case, text: str) -> str:
 
 
 def _at(case: Case, other: str) -> Case:
-    """The same at another release, perhaps with features: `4.1 with x with y`."""
+    """The case at another release, perhaps with features: `4.1 with x with y`."""
     release, *features = other.split(" with ")
     return replace(case, protocol=release, switch_on=(*case.switch_on, *features))
 
 
 def asked(case: Case, text: str) -> str | None:
-    """The digest of Z3's obligations, if the proved properties of a section may assume each other;
-    none if constants that it left open can't be."""
+    """The digest of the obligations of a section, if its proved properties may assume each other.
+    None if a constant that the section left open can't be left open.
+    """
     section = _placed(case, text)
     declared = {item.name for item in section.system.every_property}
     left_open = [name for found in _OPEN.finditer(text) for name in found["names"].split(", ")]
@@ -333,14 +335,14 @@ def asked(case: Case, text: str) -> str | None:
 
 
 def is_current(case: Case, text: str) -> bool:
-    """Whether a section is of today's rows, properties and lemmas, at each release that it
-    names."""
+    """Whether a section has today's rows, properties and lemmas, at each of its releases."""
     return {found["digest"] for found in _DIGEST.finditer(text)} == todays(case, text)
 
 
 def todays(case: Case, text: str) -> set[str | None]:
-    """The digests of today's obligations, at the releases that a section names: one if Z3 is asked
-    the same at all of them."""
+    """The digests of today's obligations at a section's releases: one, if all obligations are the
+    same.
+    """
     return {
         asked(replace(case, protocol=release, switch_on=on), text)
         for release, on in _placed(case, text).releases
@@ -348,8 +350,9 @@ def todays(case: Case, text: str) -> set[str | None]:
 
 
 def earlier_digest(text: str) -> str | None:
-    """The digest of the tables before they became literal rows, if a section says that its proofs
-    are of them; none if it has a digest of its own, too."""
+    """The digest of the tables before they became literal rows, if a section's proofs are about
+    those tables. None if the section has a newer digest as well.
+    """
     found = _EARLIER.search(text)
     return found["digest"] if found and not _DIGEST.search(text) else None
 
@@ -404,8 +407,9 @@ def _is_wanted(at: int, case: Case, sections: list[str]) -> bool:
 
 
 def _kept(page: Path, wanted: Sequence[int]) -> dict[int, str]:
-    """The sections of the page, under the numbers that they have now; the page may lack those that
-    the run renews."""
+    """The sections of the page with their present numbers. The page may lack sections that the run
+    renews.
+    """
     unwanted = [at for at in range(len(CASES)) if at not in wanted]
     text = page.read_text(encoding="utf-8") if unwanted or page.exists() else ""
     _, *before = text.split("\n## ")
@@ -421,8 +425,9 @@ def _kept(page: Path, wanted: Sequence[int]) -> dict[int, str]:
 
 
 def main() -> None:
-    """Writes the page, or the sections that are named of it: as soon as all are there, after each
-    section. Ctrl-C leaves it as it is then."""
+    """Writes the page, or renews the given sections. If no section is missing, it writes the page
+    after each section, and Ctrl-C keeps the finished ones.
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("page", type=Path)
     parser.add_argument("sections", nargs="*", metavar="SECTION")
@@ -450,7 +455,7 @@ def main() -> None:
 
 
 def whole(parts: Sequence[str]) -> str:
-    """The page that has these sections."""
+    """The page with these sections."""
     sections = [_placed(case, text) for case, text in zip(CASES, parts, strict=True)]
     tables = "\n\n".join(table(name, sections) for name in ("transactions", "idempotence"))
     targets = "\n".join(section.target for section in sections)
@@ -458,7 +463,7 @@ def whole(parts: Sequence[str]) -> str:
 
 
 def _placed(case: Case, text: str) -> Section:
-    """A case's section as the first tables have it."""
+    """A case's section for the first tables."""
     system = _system(case)
     heading = text.partition("## ")[2].partition("\n")[0]
     release = case.protocol or system.protocols.newest

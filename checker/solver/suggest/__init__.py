@@ -1,1 +1,1 @@
-"""Lemmas suggested: mined from explored states, kept where Z3 finds them inductive together."""
+"""Suggests lemmas: mined from explored states, and kept if they are inductive together."""

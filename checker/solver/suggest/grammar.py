@@ -1,8 +1,8 @@
 """The grammar of suggested lemmas: clauses of literals over a few instances and messages in flight.
 
 A literal compares a part of the state with another one of its type, or with a constant. `a <= b`,
-`b <= a` and `a != b` are enough to say any comparison of numbers, as a lemma may be several
-clauses; so is `a != member` of an enum.
+`b <= a` and `a != b` express every comparison of numbers, because a lemma may have several clauses.
+For enums `a != member` is enough.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ from ....language.systems import NETWORK
 from ....language.terms.scopes import free_variables
 from ....language.types import SCALARS, Type, choices
 
-FEW = 5  # numbers of a range each of which may be a bound
+FEW = 5  # most numbers of a range that may all be bounds
 
 
 @dataclass(frozen=True, eq=False)
 class Literal:
-    """A condition, its subject `about` (two about the same make no clause), and whether its
-    negation reads better on the left of an `implies`. `of` isn't the `member` of an enum, where it
-    says just that."""
+    """A condition for clauses. Two literals with the same subject `about` aren't combined.
+    `on_left`: its negation is printed on the left of an `implies`. If the literal is `of != member`
+    for an enum, it has both.
+    """
 
     condition: Expression
     about: tuple[str, ...]
@@ -56,18 +57,18 @@ class Literal:
     member: Expression | None = None
 
     def but_for(self, members: Iterable[Expression | None]) -> Literal:
-        """The condition that the value is none of these members of an enum."""
+        """The condition that the enum's value is none of these members."""
         assert self.of is not None
         return replace(self, condition=~self.of.is_in(*members), member=None)
 
     @cached_property
     def names(self) -> frozenset[Expression]:
-        """The variables and messages that it speaks of."""
+        """The variables and messages in the literal."""
         return free_variables(self.condition)
 
     @property
     def denied(self) -> Expression:
-        """The states that it excludes, in the shortest form."""
+        """The negation, in the shortest form."""
         return _denied(self.condition)
 
 
@@ -80,18 +81,18 @@ class Under:
 
     @property
     def names(self) -> tuple[Expression, ...]:
-        """All that a quantifier binds."""
+        """All bound names."""
         return (*self.keys, *self.messages)
 
     @property
     def said(self) -> frozenset[Expression]:
-        """The instances that a clause has to speak of: those of no message's address."""
+        """The instances that a clause must mention: those in no message's address."""
         there = (free_variables(message) for message in self.messages)
         return frozenset(self.keys) - frozenset[Expression]().union(*there)
 
     @property
     def apart(self) -> list[tuple[Expression, Expression]]:
-        """The pairs of instances that are two."""
+        """The pairs of instances that must differ."""
         return [(a, b) for a, b in combinations(self.keys, 2) if a.data.type == b.data.type]
 
     def lemma(self, literals: Iterable[Literal]) -> Expression:
@@ -106,15 +107,14 @@ class Under:
         return self.over(all_true(*premises).implies(body) if premises else body)
 
     def over(self, body: Expression) -> Expression:
-        """That this holds whatever the names stand for."""
+        """The condition for all values of the names."""
         for name in reversed(self.names):
             body = all_of(name, body)
         return body
 
 
 class Grammar:
-    """The conditions that lemmas about an instance may use, over its leaves that are among
-    `names`."""
+    """The conditions for lemmas about an instance, over the parts of its state in `names`."""
 
     def __init__(self, instance: Instance, names: Iterable[str]) -> None:
         self.instance = instance
@@ -141,7 +141,7 @@ class Grammar:
             found |= dict.fromkeys(key for _, key in message.address)
         self.keys = [key for key in found if key.count(instance.constants) > 0]
 
-    # What they are about --------------------------------------------------------------------
+    # Subjects ---------------------------------------------------------------------------------
 
     def unders(self) -> Iterator[Under]:
         """The subjects of lemmas, the simplest first."""
@@ -167,7 +167,9 @@ class Grammar:
                 yield from self.elsewhere(message, other)
 
     def sent(self, message: Message, *, elsewhere: bool = False) -> Under:
-        """A message in flight between the first instances of each key, or between others."""
+        """A message in flight between the first instances of each key, or `elsewhere` between
+        others.
+        """
         used: dict[Key, int] = {}
         address: list[Expression] = []
         for _, key in message.address:
@@ -179,7 +181,7 @@ class Grammar:
         return Under(tuple(dict.fromkeys(address)), (in_flight(named, message, *address),))
 
     def elsewhere(self, message: Message, other: Message) -> Iterator[Under]:
-        """Two messages of which the second has another address."""
+        """Two messages with different addresses."""
         keys = [key for _, key in other.address]
         if keys and all(key.count(self.instance.constants) > 1 for key in keys):
             one, two = self.sent(message), self.sent(other, elsewhere=True)
@@ -195,7 +197,7 @@ class Grammar:
         return self.variable(key), key.variable(f"other_{_name(key)}")
 
     def bag(self, message: Expression) -> Expression:
-        """The messages that are in flight where a message is, as the state has them."""
+        """The bag of a message's address, as a part of the state."""
         sent = message.args[0]
         name = f"{NETWORK}.{sent.data.name}"
         kind = next(v.type for v in self.instance.variables if v.name == name)
@@ -217,7 +219,7 @@ class Grammar:
         return rewrite(expression, change)
 
     def closed(self, expression: Expression) -> Expression:
-        """The expression with constants as numbers, but for those that are open."""
+        """The expression with numbers for constants, except open ones."""
         known = self.instance.constants
 
         def change(node: Expression) -> Expression | None:
@@ -281,7 +283,7 @@ class Grammar:
                 yield term, kind
 
     def alone(self, term: Expression, kind: Type) -> Iterator[Literal]:
-        """A part of the state beside constants."""
+        """The literals that compare a part of the state with constants."""
         about = (str(term),)
         match kind:
             case Bool():
@@ -304,7 +306,7 @@ class Grammar:
                 pass
 
     def bounded(self, term: Expression, kind: Int, about: tuple[str, ...]) -> Iterator[Literal]:
-        """A number beside its lowest ones, or 0."""
+        """The literals that compare a number with its lowest values, or with 0."""
         low, high = kind.low, kind.high
         if kind.name == "size":
             numbers = [0]
@@ -317,7 +319,7 @@ class Grammar:
             yield Literal(term > number, (*about, str(number)), True)
 
     def members(self, under: Under) -> Iterator[Literal]:
-        """Sets: their elements, whether these are a majority, whether there is one."""
+        """The literals about sets: membership, majority, and emptiness."""
         for term, kind in self.parts(under):
             if not isinstance(kind, Set):
                 continue
@@ -337,7 +339,7 @@ class Grammar:
                 yield Literal(~member, (str(member),), True)
 
     def sendings(self, under: Under) -> Iterator[Literal]:
-        """That some message is in flight; that there is none is said by lemmas about messages."""
+        """The literals that a message is in flight. Lemmas about messages express that none is."""
         for message in self.messages:
             domains = [[k for k in under.keys if k.data.type == key] for _, key in message.address]
             for address in product(*domains):
@@ -347,7 +349,7 @@ class Grammar:
                     yield Literal(there, (str(there), *map(str, address)), False)
 
     def compared(self, under: Under) -> Iterator[Literal]:
-        """Two parts of one type beside each other."""
+        """The literals that compare two parts of one type."""
         terms = [*self.terms(under), *((name, name.data.type) for name in under.keys)]
         for (one, kind), (other, of) in combinations(terms, 2):
             if _scalar(kind) != _scalar(of) or {one, other} <= {*under.keys}:
@@ -366,7 +368,7 @@ class Grammar:
                     pass
 
     def bindings(self, under: Under) -> Iterator[dict[Expression, int]]:
-        """The instances that the names may stand for."""
+        """The possible instances for the names."""
         domains = [choices(name.data.type, self.instance.constants) for name in under.keys]
         for values in product(*domains):
             bound = {n: int(str(v)) for n, v in zip(under.keys, values, strict=True)}
@@ -387,7 +389,7 @@ def _counts(condition: Expression) -> bool:
 
 
 def _where_set(literal: Literal) -> Literal:
-    """The literal about an optional, only if it has a value."""
+    """The literal, weakened to hold if an optional in it has no value."""
     values = [node.args[0] for node in children_first(literal.condition) if node.op == "value"]
     if not values:
         return literal
@@ -404,7 +406,7 @@ def _denied(condition: Expression) -> Expression:
 
 
 def _short(message: Message) -> str:
-    """The name of a message as that of a variable."""
+    """A variable's name for a message."""
     return message.name[:1].lower() + message.name[1:]
 
 
@@ -413,7 +415,7 @@ def _name(key: Key) -> str:
 
 
 def _keys(kind: Type) -> Iterator[Key]:
-    """The keys that a part of the state goes by or names."""
+    """The keys that index a part of the state or are its values."""
     match kind:
         case Key():
             yield kind

@@ -1,4 +1,5 @@
-"""Which facts are inductive together: those that a step can break are dropped, until none can.
+"""Finds the facts that are inductive together: drops facts that a step can break, until no step
+can.
 
 Flanagan and Leino, "Houdini, an annotation assistant for ESC/Java" (2001).
 """
@@ -16,13 +17,14 @@ from ..induction import Induction
 from ..terms import Shift, Term, conjunction, disjunction, z3
 from .mining import LateError
 
-_FEW = 4  # facts that are asserted at first; twice as many then, and so on
+_FEW = 4  # facts that are asserted first; the number doubles each time
 
 
 @dataclass(frozen=True)
 class Case:
-    """A row of an action: the condition under which it is taken, the leaves that it writes, and the
-    map from a condition over the state to one over the next state."""
+    """A row of an action: the condition under which it is taken, and a function from a condition on
+    the state to the same condition on the next state.
+    """
 
     name: str
     action: GroundAction
@@ -32,11 +34,11 @@ class Case:
 
 
 class Houdini:
-    """The facts of an induction, in `alive` those that nothing has broken yet, in `broken` the
-    others with the row that did (none: at the start).
+    """The facts of an induction: those `alive` aren't broken yet. `broken` has the others, each
+    with the row that broke it (None: the start).
 
-    Raises LateError in whatever it does once the time `until` is reached. A fact that Z3 can't
-    decide within `timeout` seconds counts as broken.
+    Every method raises LateError after the time `until`. A fact that Z3 can't decide within
+    `timeout` seconds counts as broken.
     """
 
     def __init__(self, induction: Induction, until: float, timeout: float) -> None:
@@ -72,10 +74,10 @@ class Houdini:
                 name = self.induction.case(action, row)
                 yield Case(name, action, row, conjunction(taken), behind)
 
-    # What stays -----------------------------------------------------------------------------
+    # Dropping facts ---------------------------------------------------------------------------
 
     def sift(self) -> None:
-        """Drops facts until those that are left are inductive together."""
+        """Drops facts until the remaining ones are inductive together."""
         self._sift_start()
         needed: list[frozenset[str] | None] = [None] * len(self.cases)
         while todo := [
@@ -91,8 +93,9 @@ class Houdini:
         self._drop_broken(solver, wrong, [])
 
     def _sift_step(self, case: Case) -> frozenset[str]:
-        """Drops the facts that a step by this row breaks. Returns those that prevent it from
-        breaking more."""
+        """Drops the facts that a step by this row breaks. Returns the facts that protect the
+        remaining ones.
+        """
         solver = self._solver()
         solver.add(case.taken)
         touched = [name for name in self.alive if self._touches(case, name)]
@@ -103,8 +106,9 @@ class Houdini:
         return any(not read.isdisjoint(case.row.updates) for read in self.reads[name])
 
     def _denied(self, name: str, case: Case | None = None) -> Term:
-        """That a fact doesn't hold behind a step, in the parts that the row touches (of no step:
-        that it doesn't hold)."""
+        """The condition that a fact doesn't hold after a step of `case`, limited to parts that the
+        row changes. Without a case: that it doesn't hold.
+        """
         parts = zip(self.terms[name], self.reads[name], strict=True)
         if case is None:
             return disjunction(z3.Not(term) for term, _ in parts)
@@ -114,7 +118,7 @@ class Houdini:
         )
 
     def values(self, model: Term, *, is_behind: bool = False) -> Values:
-        """The numbers of the state that a model names, before the step or behind it."""
+        """The numbers of the state in a model, before or after the step."""
         relation = self.relation
         numbers: dict[int, int] = {}
         for leaf in relation.leaves:
@@ -140,7 +144,7 @@ class Houdini:
                 values = self.values(solver.model(), is_behind=bool(said))
                 broken = [name for name in wrong if not values.hold(self.induction.facts[name])]
                 assert broken, "a model that breaks some breaks one"
-            elif len(wrong) > 1:  # each by itself, then
+            elif len(wrong) > 1:  # then each one separately
                 return self._one_by_one(wrong, asking, said)
             else:
                 broken = [*wrong]
@@ -165,11 +169,12 @@ class Houdini:
             del self.alive[name]
             self.broken[name] = said
 
-    # What is needed -----------------------------------------------------------------------------
+    # Needed facts -----------------------------------------------------------------------------
 
     def core(self, case: Case, wrong: Term, allowed: Collection[str]) -> frozenset[str] | None:
-        """The facts, of those that are allowed, that keep a step by this row from being wrong; none
-        where they don't."""
+        """The facts, of the allowed ones, with which no step by this row satisfies `wrong`; None if
+        they aren't sufficient.
+        """
         solver = self._solver()
         solver.set("smt.core.minimize", True)
         goal = z3.FreshBool("goal")
@@ -194,7 +199,7 @@ class Houdini:
         return solver
 
     def left(self) -> float:
-        """The seconds for a question. Raises LateError where there are none."""
+        """The seconds for a query. Raises LateError if the time is over."""
         rest = self.until - time.perf_counter()
         if rest <= 0:
             raise LateError
@@ -202,7 +207,7 @@ class Houdini:
 
 
 class _Asking:
-    """Facts that are asserted when needed: those that a model contradicts."""
+    """Asserts facts when a model contradicts them."""
 
     def __init__(self, solver: Term, of: Houdini, known: Sequence[str]) -> None:
         self.solver = solver
@@ -213,7 +218,9 @@ class _Asking:
         self.used = frozenset[str]()
 
     def answer(self, goal: Term) -> Term:
-        """Z3's answer with all facts; `used` are those that an unsatisfiable one needs."""
+        """Z3's answer with all facts. If it is unsatisfiable, `used` are the facts that it
+        needs.
+        """
         few = _FEW
         while True:
             self.solver.set("timeout", max(1, round(self.of.left() * 1000)))
@@ -229,7 +236,7 @@ class _Asking:
             few *= 2
 
     def _assert(self, few: int) -> bool:
-        """Asserts some facts that the model contradicts; whether there are any."""
+        """Asserts at most `few` facts that the model contradicts; False if there are none."""
         values, facts = self.of.values(self.solver.model()), self.of.induction.facts
         left = (n for n in self.known if n in self.of.alive and n not in self.asserted)
         wrong = [*islice((name for name in left if not values.hold(facts[name])), few)]
@@ -240,18 +247,18 @@ class _Asking:
 
 
 class Values:
-    """A state by the numbers of its leaves, in which conditions have a value."""
+    """Evaluates conditions in a state, given by the numbers of its leaves."""
 
     def __init__(self, numbers: Mapping[int, int]) -> None:
         self.numbers = numbers
         self._done: dict[int, int] = {}
 
     def hold(self, nodes: Iterable[Node]) -> bool:
-        """Whether all of these do."""
+        """Whether all nodes hold."""
         return all(map(self.value, nodes))
 
     def value(self, node: Node) -> int:
-        """The value of a node, a truth as 0 or 1."""
+        """The value of a node. A truth is 0 or 1."""
         if node.op == "leaf":
             return self.numbers[node.value]
         if node.op == "const":
@@ -289,15 +296,16 @@ class Values:
 
 
 class Needs:
-    """The facts that something rests on, made fewer one by one."""
+    """Finds a small set of facts that is sufficient for others."""
 
     def __init__(self, houdini: Houdini) -> None:
         self.houdini = houdini
         self.cores: dict[tuple[str, str], frozenset[str]] = {}
 
     def closed(self, targets: Sequence[str], allowed: Collection[str]) -> list[str] | None:
-        """The facts that the targets need, and those that these need in turn; none if they don't
-        suffice."""
+        """The facts that the targets need, directly or indirectly; None if the allowed facts aren't
+        sufficient.
+        """
         needed = dict.fromkeys(targets)
         todo = [*targets]
         while todo:
@@ -317,8 +325,9 @@ class Needs:
     def fewest(
         self, targets: Sequence[str], spare: Sequence[str], allowed: Collection[str]
     ) -> tuple[list[str], bool]:
-        """Which of the facts to `spare`, in this order, are needed; and whether each of them is,
-        as far as the time went."""
+        """Tries to drop each fact in `spare`, in this order. Returns the needed facts, and whether
+        there was time for each of them.
+        """
         kept = self.closed(targets, allowed) or []
         for name in [name for name in spare if name in kept]:
             if name not in kept:

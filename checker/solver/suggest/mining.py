@@ -1,7 +1,8 @@
-"""Candidates for lemmas: the shortest clauses that no explored state breaks, by NumPy on columns.
+"""Candidates for lemmas: the shortest clauses that no explored state breaks, found by NumPy.
 
-The values of a literal in all explored states, for each choice of instances and messages, are a row
-of bits. A clause of two literals holds where no row denies both: one product of matrices finds all.
+The truths of all literals, in each explored state and for each choice of instances and messages,
+are a row of bits. A clause of two literals holds if both are false in no row: one matrix product
+finds all such clauses.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -29,8 +30,8 @@ from ...native.search.vectors import Columns, gathered, in_words
 from ...prepare import prepare
 from .grammar import NEVER, Grammar, Literal, Under
 
-MOST_STATES = 1 << 15  # where there are as many, no further level is explored
-MOST_LITERALS = 400  # that are put together for one choice of instances and messages
+MOST_STATES = 1 << 15  # states after which no further level is explored
+MOST_LITERALS = 400  # that are combined for one choice of instances and messages
 MOST_CANDIDATES = 20_000
 
 
@@ -47,19 +48,19 @@ class Candidate:
 
     @property
     def expression(self) -> Expression:
-        """Its text."""
+        """The lemma as an expression."""
         return self.under.lemma(self.literals)
 
     @property
     def effort(self) -> tuple[int, int, int]:
-        """How hard it is for a person to judge."""
+        """A measure of how hard the lemma is to review."""
         return len(self.literals), len(self.under.messages), len(self.under.keys)
 
 
 class States:
-    """The states of an instance, breadth first from the start, as far as MOST_STATES go.
+    """The states of an instance, in breadth-first order, up to about MOST_STATES.
 
-    `whole` is whether these are all; with something `wrong` in one, the search has ended there.
+    `whole`: these are all states. `wrong`: the search ended at a violation.
     """
 
     def __init__(self, instance: Instance, threads: int) -> None:
@@ -83,7 +84,7 @@ class States:
 
     @property
     def names(self) -> set[str]:
-        """The parts of the state that are stored, if not all of each."""
+        """The names of the variables that are stored at least partly."""
         return {str(self.grounded.leaves[at].path[0]) for at in self.packing.places}
 
     @property
@@ -99,7 +100,7 @@ class States:
         return {name for columns in self for name, node in nodes.items() if not columns(node).all()}
 
     def known(self, node: Node) -> bool:
-        """Whether all that the node reads is stored, or never changes."""
+        """Whether all leaves of the node are stored or constant."""
         there = self.packing.places.keys() | self.prepared.unchanging
         return leaves_of([node]) <= there
 
@@ -114,12 +115,12 @@ class States:
             yield Columns(in_words(states, self.packing), self.packing, first)
 
     def close(self) -> None:
-        """Gives the memory back."""
+        """Releases the memory."""
         self.explorer.close()
 
 
 class _EnoughError(Exception):
-    """There are states enough."""
+    """There are enough states."""
 
 
 def _stop(progress: Progress) -> None:
@@ -128,9 +129,9 @@ def _stop(progress: Progress) -> None:
 
 
 class Mine:
-    """The candidates of a grammar, `more` of which there may be than are wanted.
+    """Mines the candidates of a grammar. `more`: there may be more than MOST_CANDIDATES.
 
-    Raises LateError where the time `until` is reached.
+    Raises LateError after the time `until`.
     """
 
     def __init__(self, states: States, grammar: Grammar, most: int, until: float) -> None:
@@ -138,12 +139,12 @@ class Mine:
         self.states = states
         self.grammar = grammar
         self.until = until
-        self.columns = [*states]  # each keeps what nodes come to in its states
+        self.columns = [*states]  # each caches the values of nodes in its states
         self.seen: set[tuple[str, ...]] = set()
         self.more = False
 
     def candidates(self) -> list[Candidate]:
-        """The shortest clauses, of those that differ in names alone one."""
+        """The shortest clauses, without those that differ only by names."""
         found: list[Candidate] = []
         for under in self.grammar.unders():
             if len(found) >= MOST_CANDIDATES:
@@ -153,7 +154,7 @@ class Mine:
         return found[:MOST_CANDIDATES]
 
     def clauses(self, under: Under) -> Iterator[Candidate]:
-        """Those about these names."""
+        """The clauses over these names."""
         literals, denied = self.denied(under)
         if denied is None:
             return
@@ -171,8 +172,9 @@ class Mine:
             yield Candidate(under, chosen)
 
     def denied(self, under: Under) -> tuple[list[Literal], Any]:
-        """The literals over these names, and the different rows of which are denied together;
-        none where the names can't stand for anything."""
+        """The literals over these names, and the different rows of their falsehoods; no rows if no
+        values of the names exist.
+        """
         literals = self.grammar.literals(under)
         cases = [
             case for bound in self.grammar.bindings(under) for case in self.cases(under, bound)
@@ -203,8 +205,9 @@ class Mine:
     def cases(
         self, under: Under, bound: Mapping[Expression, int]
     ) -> Iterator[tuple[Node, dict[Expression, Shape]]]:
-        """The values of the names with these instances, and the condition under which they
-        exist."""
+        """The values of the names for these instances, with the condition under which they
+        exist.
+        """
         graph = self.states.grounded.graph
         names: dict[Expression, Shape] = {n: graph.number(at) for n, at in bound.items()}
         bags = [self._bag(message, names) for message in under.messages]
@@ -224,7 +227,7 @@ class Mine:
         return node
 
     def _is_new(self, under: Under, literals: Sequence[Literal]) -> bool:
-        """Whether neither this nor a part of it is known, under whatever names."""
+        """Whether neither this clause nor a part of it is known, under any names."""
         whole = _key(under, literals)
         parts = (combinations(literals, n) for n in range(1, len(literals)))
         shorter = (_key(under, part) for part in chain.from_iterable(parts))
@@ -234,15 +237,14 @@ class Mine:
 
 
 def _shortest(denied: Any, literals: Sequence[Literal], most: int) -> Iterator[tuple[int, ...]]:
-    """The clauses of one, two or three literals, up to `most`, that no row denies; none has another
-    in it."""
+    """The minimal clauses of up to `most` literals (at most three) that hold in each row."""
     together = denied.T @ denied
     times = np.diagonal(together)
     for at in np.flatnonzero(times == 0):
         yield (int(at),)
     if most == 1:
         return
-    # what is always denied is in no clause that is short
+    # a literal that is always false is in no minimal clause
     use = np.flatnonzero((times > 0) & (times < len(denied)))
     numbers = {about: n for n, about in enumerate(dict.fromkeys(each.about for each in literals))}
     about = np.array([numbers[literals[int(at)].about] for at in use])
@@ -260,7 +262,7 @@ def _shortest(denied: Any, literals: Sequence[Literal], most: int) -> Iterator[t
 
 
 def _key(under: Under, literals: Sequence[Literal]) -> tuple[str, ...]:
-    """The same for clauses that differ only in the names of instances and messages."""
+    """A key that is equal for clauses that differ only in the names of instances and messages."""
     names = under.names
     return min(_named(under, names, literals), _named(under, names[::-1], literals))
 
@@ -268,7 +270,7 @@ def _key(under: Under, literals: Sequence[Literal]) -> tuple[str, ...]:
 def _named(
     under: Under, names: Sequence[Expression], literals: Sequence[Literal]
 ) -> tuple[str, ...]:
-    """The literals in print, with names by the order of these."""
+    """The literals as text, with names numbered in this order."""
     used = frozenset[Expression]().union(*(each.names for each in literals))
     renamed: dict[Expression, str] = {}
     counts: dict[object, int] = {}
@@ -294,7 +296,7 @@ def _named(
 
 
 def _sorted(condition: Expression) -> str:
-    """The condition in print, the sides of an equation in one order."""
+    """The condition as text, with sorted sides of equations."""
     if condition.op == "not":
         return f"~({_sorted(condition.args[0])})"
     if condition.op == "eq":
@@ -303,7 +305,7 @@ def _sorted(condition: Expression) -> str:
 
 
 def put_together(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The same, with those as one that differ in the member of an enum alone."""
+    """The candidates, with those combined that differ only in the member of an enum."""
     left = [*candidates]
     found: list[Candidate] = []
     while left:
@@ -322,8 +324,7 @@ def put_together(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _is_alike(one: Candidate, other: Candidate, literal: Literal) -> bool:
-    """Whether the other has another member of the enum in place of the literal's, and is otherwise
-    the same."""
+    """Whether the candidates differ only in the enum's member of the literal."""
     rest = {each for each in one.literals if each is not literal}
     own = {*other.literals} - rest
     same = other.under is one.under and len(other.literals) == len(one.literals) == len(rest) + 1

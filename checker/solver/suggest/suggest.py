@@ -1,6 +1,7 @@
-"""Lemmas for properties that aren't inductive: mined, sifted, made few, and proved as if declared.
+"""Finds lemmas for properties that aren't inductive: mines, sifts and reduces candidates, and
+proves the properties with them.
 
-Suggestions change no verdict: they say what would be proved if they were declared.
+Suggestions change no verdict: they are lemmas to declare.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from .grammar import Grammar
 from .houdini import Houdini, Needs
 from .mining import Candidate, LateError, Mine, States, put_together
 
-ROUNDS = 1, 2, 3  # literals of a clause at most: what is longer is looked for where it is needed
-MOST_SHOWN = 3  # lemmas that exclude a step and aren't enough
+ROUNDS = 1, 2, 3  # most literals of a clause, in each round
+MOST_SHOWN = 3  # most lemmas shown that exclude a step but aren't sufficient
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,11 @@ class Settings:
     seconds: float = 120.0
 
     def instance(self, properties: Iterable[str]) -> Instance:
-        """The system with constants that have a value each."""
+        """The system with a value for each constant."""
         return self._made(instantiate, properties)
 
     def lifted(self, properties: Iterable[str]) -> Instance:
-        """The system with constants open that only bound numbers."""
+        """The system with open constants, where they only bound numbers."""
         return self._made(lifted, properties)
 
     def _made(self, make: Callable[..., Instance], properties: Iterable[str]) -> Instance:
@@ -58,7 +59,7 @@ class Settings:
         )
 
     def proofs(self, lemmas: Sequence[Property], names: Sequence[str], options: Options) -> Proofs:
-        """The properties that are proved with further lemmas."""
+        """The proofs of the properties with further lemmas."""
         return prove(
             replace(self.system, lemmas=(*self.system.lemmas, *lemmas)),
             self.protocol,
@@ -75,12 +76,12 @@ class Settings:
 class Suggestions:
     """The outcome of a search for lemmas.
 
-    `lemmas` are those with which the properties `proved` are, none to spare if they are `fewest`;
-    `proofs` is that proof. `hints` are inductive and exclude a step that breaks one of the others.
-    `excludes` has, by property, the names of those that exclude the step that was shown, `left` the
-    row that still breaks it. `states` were explored (all, if `whole`), `inductive` of the
-    `candidates` are inductive together. `broken` are lemmas, or properties that weren't asked for,
-    that an explored state breaks. `reason` says why there is nothing.
+    With `lemmas` the properties `proved` are inductive, and `proofs` is the proof. `fewest`: none
+    of the lemmas can be dropped. `hints` are inductive and exclude a step that breaks another
+    property. `excludes` has, by property, the names of lemmas that exclude its shown step; `left`
+    the row that still breaks it. `states` were explored (all, if `whole`), and `inductive` of the
+    `candidates` are inductive together. `broken` are lemmas and further properties that an explored
+    state breaks. `reason` is the reason for no result.
     """
 
     asked: list[str]
@@ -101,11 +102,11 @@ class Suggestions:
 
     @property
     def text(self) -> str:
-        """The lemmas, or hints for finding them, in a declaration's notation."""
+        """The lemmas, or the hints, as declarations."""
         return declaration(self.lemmas or self.hints)
 
     def as_json(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """The data for JSON."""
         return {
             "asked": self.asked,
             "states": self.states,
@@ -127,7 +128,7 @@ class Suggestions:
 
 
 def suggest(settings: Settings, found: Proofs, options: Options) -> Suggestions:
-    """Lemmas with which those properties are inductive that a run of `prove` has found not to be.
+    """Finds lemmas for the properties that a run of `prove` found not inductive.
 
     Ctrl-C ends it, and `found` is then interrupted. Raises DeclarationError and SolverError as
     `prove` does.
@@ -168,7 +169,7 @@ class _Search:
         self.names = [*dict.fromkeys((*lemmas, *invariants, *result.asked))]
 
     def run(self) -> None:
-        """Looks for lemmas, in ever longer clauses."""
+        """Searches for lemmas, in longer and longer clauses."""
         result = self.result
         states = self._states()
         try:
@@ -187,8 +188,9 @@ class _Search:
             states.close()
 
     def _states(self) -> States:
-        """The explored states; once more without lemmas and further properties that don't hold, as
-        the search ends there."""
+        """The explored states. If a lemma or a further property is broken, the search ends, and it
+        is repeated without them.
+        """
         result = self.result
         while True:
             states = States(self.settings.instance(self.names), available_threads())
@@ -202,7 +204,8 @@ class _Search:
 
     def _is_enough(self, states: States, most: int) -> bool:
         """Whether clauses of at most `most` literals prove all properties in question. The last
-        attempt also reports those that they prove if it isn't all."""
+        attempt also reports a part of the properties.
+        """
         result = self.result
         mine = Mine(states, Grammar(states.prepared.instance, states.names), most, self.until)
         mined = mine.candidates()
@@ -231,14 +234,14 @@ class _Search:
         return True
 
     def _is_proved(self, needs: Needs, name: str) -> bool:
-        """Whether the rest is enough for a property."""
+        """Whether the remaining facts prove a property."""
         alive = needs.houdini.alive
         if name not in needs.houdini.induction.steps:
             return name in alive or name not in needs.houdini.induction.facts
         return needs.closed([name], alive) is not None
 
     def _tell(self, needs: Needs, good: list[str], inductive: Mapping[str, Candidate]) -> None:
-        """The lemmas that are needed, and the proof with them."""
+        """Records the needed lemmas, and the proof with them."""
         result = self.result
         spare = sorted(inductive, key=lambda name: inductive[name].effort, reverse=True)
         kept, result.fewest = needs.fewest(good, spare, [*needs.houdini.alive])
@@ -254,7 +257,7 @@ class _Search:
         result.excludes = self._excluding(found)
 
     def _hint(self, inductive: Mapping[str, Candidate]) -> None:
-        """Lemmas that exclude a step that was shown, and aren't enough."""
+        """Records lemmas that exclude a shown step, but aren't sufficient."""
         every = sorted(inductive.values(), key=lambda candidate: candidate.effort)
         found = self._named(every)
         excludes = self._excluding(found)
@@ -272,7 +275,7 @@ class _Search:
         ]
 
     def _excluding(self, found: Sequence[Property]) -> dict[str, list[str]]:
-        """Which of the lemmas don't hold where the step begins that was shown of a property."""
+        """For each property, the lemmas that exclude the first state of its shown step."""
         system = replace(self.settings.system, lemmas=(*self.settings.system.lemmas, *found))
         instance = replace(self.settings, system=system).instance(item.name for item in found)
         machine = Interpreter(instance)
@@ -287,7 +290,9 @@ class _Search:
 
 
 def added(induction: Induction, states: States, mined: Iterable[Candidate]) -> dict[str, Candidate]:
-    """The candidates as facts of an induction, by their names there, the simplest first."""
+    """Adds the candidates to an induction as facts. Returns them by the facts' names, the simplest
+    first.
+    """
     grounded = induction.grounded
     grammar = Grammar(induction.instance, states.names)
     known = dict(_never_changing(grounded.graph, induction, states))
@@ -311,7 +316,7 @@ def added(induction: Induction, states: States, mined: Iterable[Candidate]) -> d
 def _never_changing(
     graph: Graph, induction: Induction, states: States
 ) -> Iterator[tuple[int, Node]]:
-    """The leaves that have one value in all explored states, and that the proof has no use for."""
+    """The leaves with one value in all explored states that the proof doesn't contain."""
     fixed = states.unchanging
     for leaf in induction.grounded.leaves:
         if leaf.index not in induction.grounded.kept and leaf.name in fixed:
