@@ -69,8 +69,8 @@ NO_THREAD = "can't start new thread"  # as Python's threading has it
 
 
 class Commands(TyperGroup):
-    """The commands by name, with a one-line error for a wrong command line or an output that can't
-    be written."""
+    """The commands by name. A wrong command line, or an output that can't be written, is a one-line
+    error."""
 
     def main(self, *arguments: Any, **named: Any) -> NoReturn:
         """Runs the command that the arguments name, and exits."""
@@ -116,12 +116,12 @@ class Commands(TyperGroup):
             raise typer.Exit(INTERRUPTED) from None
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Their names, in the order of help."""
+        """The commands' names, in the order of help."""
         return list(NAMES)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command, or None. An unknown name loads all: Typer looks for the one that was
-        meant."""
+        """The command, or None. An unknown name loads all commands: Typer suggests a similar
+        one."""
         for name in [cmd_name] if cmd_name in NAMES else NAMES:
             if name not in self.commands:
                 self.add_command(loaded(name))
@@ -129,7 +129,7 @@ class Commands(TyperGroup):
 
 
 def loaded(name: str) -> Any:
-    """The command as Typer has it, from its module."""
+    """Typer's object for the command, from its module."""
     panel, module = next((p, commands[name]) for p, commands in PANELS.items() if name in commands)
     home = vars(import_module(f".{module}", __package__))
     written = name.replace("-", "_")
@@ -146,8 +146,8 @@ def loaded(name: str) -> Any:
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """The command as Typer takes it. A dataclass among its parameters stands for options that
-    belong together: each of its fields becomes a parameter, with the type and default of its
+    """A function that Typer accepts for the command. A dataclass among the command's parameters
+    groups options: each of its fields becomes a parameter, with the type and default of its
     option."""
     groups: dict[str, Any] = {}
     options: list[Parameter] = []
@@ -173,6 +173,6 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _option(name: str, kind: Any, default: Any) -> Parameter:
-    """The parameter; no matter which of them have a default."""
+    """A keyword-only parameter, so that parameters with and without a default may mix."""
     given = Parameter.empty if default is MISSING else default
     return Parameter(name, Parameter.KEYWORD_ONLY, default=given, annotation=kind)

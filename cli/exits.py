@@ -30,7 +30,7 @@ def fail(message: object) -> NoReturn:
 
 
 def in_a_line(message: object) -> str:
-    """The message on one line. The middle of a long one, which quotes its input, is cut out."""
+    """The message on one line. The middle of a long message is left out."""
     line = " ".join(str(message).splitlines())
     half = LONGEST // 2
     return line if len(line) <= LONGEST else f"{line[:half]} … {line[-half:]}"
@@ -51,8 +51,9 @@ _show_with_place = warnings.showwarning
 
 
 class _StandardOutput(io.FileIO):
-    """Descriptor 1. The first failed write ends the command, unless it owes a result to a file, as
-    in `check --json FILE | grep -q HOLDS`; later writes are dropped."""
+    """Standard output (descriptor 1). The first failed write ends the command, unless the command
+    writes a result to a file, as in `check --json FILE | grep -q HOLDS`. Then later output is
+    dropped."""
 
     error: OSError | None = None
 
@@ -69,7 +70,7 @@ class _StandardOutput(io.FileIO):
 
 @contextmanager
 def whole_errors() -> Generator[None]:
-    """Prints one line where Python has lost an exception, as it may when memory is short."""
+    """Prints one line if Python has lost an exception, as may happen when memory is short."""
     try:
         yield
     except SystemError as error:
@@ -83,10 +84,10 @@ def whole_errors() -> Generator[None]:
 
 @contextmanager
 def printed() -> Generator[None]:
-    """Guards standard output: prints one line when a disk is full or the output is closed, and ends
-    by SIGPIPE, as other programs do, when the reader has gone. A character that its encoding lacks
-    is printed as ?."""
-    if sys.stdout is None:  # it is closed: no file that a command opens may take its descriptor
+    """Handles errors of standard output. If a disk is full or the output is closed, it prints one
+    line. If the reader has gone, it ends with SIGPIPE, as other programs do. A character that the
+    encoding lacks is printed as ?."""
+    if sys.stdout is None:  # it is closed: no opened file may get its descriptor
         os.dup2(os.open(os.devnull, os.O_RDONLY), STANDARD_OUTPUT)
     encoding = None if sys.stdout is None else sys.stdout.encoding
     raw = _StandardOutput(STANDARD_OUTPUT, "wb", closefd=False)
@@ -109,8 +110,8 @@ def printed() -> Generator[None]:
 
 
 def refuse_full_output() -> None:
-    """Exits with one line if standard output can't be written to, unless the command owes a result
-    to a file: else a long run would learn it at its end."""
+    """Exits with one line if standard output can't be written to, unless the command writes a
+    result to a file. Otherwise a long run would fail only at its end."""
     error = refusal(STANDARD_OUTPUT)
     if error is not None and not Output.owed:
         fail(f"can't write to standard output: {error.strerror}")
@@ -133,7 +134,7 @@ def internal(error: Exception) -> NoReturn:
 
 
 def announce_wait(file: Path) -> None:
-    """Prints, on a terminal, that a FIFO is read: without a writer it never ends."""
+    """Prints on a terminal that the command reads a FIFO: without a writer it waits for ever."""
     with suppress(OSError):
         if file.is_fifo() and sys.stderr.isatty():
             print(f"epochfence: {file} is a pipe: waiting for data", file=sys.stderr)

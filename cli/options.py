@@ -153,11 +153,11 @@ Results = Annotated[
 ]
 
 
-LONGEST_WAIT = 10**9  # seconds; the clock of the system ends at some ten times as much
+LONGEST_WAIT = 10**9  # seconds; the system's clock has about ten times this range
 
 
 def a_number(value: float | None) -> float | None:
-    """The value, unless it is NaN, which is in every range. Raises BadParameter."""
+    """The value. Raises BadParameter for NaN, which no range excludes."""
     if value is not None and math.isnan(value):
         raise typer.BadParameter("nan is no number")
     return value
@@ -180,7 +180,7 @@ def _silence() -> Generator[None]:
 
 
 def _alone(context: typer.Context, output: Output | None) -> Output | None:
-    """Suppresses all other output on standard output where the option is `-`."""
+    """Suppresses all other standard output if the option is `-`."""
     if output is not None and output.is_standard_output:
         context.with_resource(_silence())
     return output
@@ -274,7 +274,7 @@ def make_folder(option: str, folder: Path) -> None:
 
 
 def bounds_of(system: System, given: str | None) -> str:
-    """The bounds that are given, else the small ones where the system has them."""
+    """The given bounds, else the small ones if the system has them."""
     if given is not None:
         return given
     return SMALL if SMALL in system.bound_names else DEFAULT
@@ -295,7 +295,7 @@ def memory_of(gib: float | None) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """At which release a system is run, with which bounds, constants and features."""
+    """The release, bounds, constants and features of a system's run."""
 
     protocol: Protocol = None
     bounds: Bounds = DEFAULT
@@ -305,7 +305,7 @@ class RunOptions:
 
     @property
     def are_given(self) -> bool:
-        """Whether one of them is."""
+        """Whether any of these options is given."""
         given = (self.protocol, self.constants, self.with_, self.without)
         return any(given) or self.bounds != DEFAULT
 
@@ -315,7 +315,7 @@ class RunOptions:
         return {"switch_on": self.with_ or (), "switch_off": self.without or ()}
 
     def instance(self, system: System, *, progress: bool = False) -> Instance:
-        """The system with them. Raises DeclarationError."""
+        """The instance of the system with these options. Raises DeclarationError."""
         given = constants_of(self.constants)
         return instantiate(
             system, self.protocol, given, bounds=self.bounds, progress=progress, **self.features
@@ -324,12 +324,12 @@ class RunOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(RunOptions):
-    """As RunOptions, and which properties are checked."""
+    """As RunOptions, with the properties to check."""
 
     properties: Properties = None
 
     def of(self, system: System, *, progress: bool = False) -> Instance:
-        """The system with them. Raises DeclarationError."""
+        """The instance of the system with these options. Raises DeclarationError."""
         return instantiate(
             system,
             self.protocol,
@@ -348,9 +348,10 @@ class CheckOptions(RunOptions):
         progress: bool = False,
         meanwhile: Callable[[], object] | None = None,
     ) -> Instance:
-        """The system of that name, with at least one property to check; exits with a one-line
-        error. With `progress`, its progress properties are included. A FILE.py may use `memory`
-        bytes while it runs (None: a default), and `meanwhile` is called."""
+        """The instance of the system with this name. Exits with one line if there is no such
+        system, or if it has no property to check. With `progress` its progress properties are
+        included. A FILE.py may use `memory` bytes while it runs (None: a default). `meanwhile` is
+        called during that time."""
         try:
             found = self.of(load_system(system, memory, meanwhile), progress=progress)
         except DeclarationError as error:
@@ -367,7 +368,7 @@ def with_property(system: str, found: Instance) -> Instance:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """The place to run: this machine, or Spark."""
+    """The engine: this machine, or Spark."""
 
     engine: Engine = "local"
     master: Master = None
@@ -378,8 +379,8 @@ class EngineOptions:
         return self.engine == "spark"
 
     def heed(self, **others: object) -> None:
-        """Exits with one line if the engine is unknown, or an option needs the other engine: one of
-        these, or one of `others` that are for Spark."""
+        """Exits with one line if the engine is unknown, or if the local engine gets an option that
+        is for Spark: one of this class, or of `others`."""
         if self.engine not in ("local", "spark"):
             fail(f"--engine {self.engine}: must be local or spark")
         for option, value in {

@@ -47,15 +47,16 @@ def screen() -> Console:
 
 
 def indented(text: str, columns: int, width: int, *, hanging: int = 0) -> str:
-    """Plain text as Rich's markup, in lines of the width behind so many columns; `hanging` more
-    columns from the second line on."""
+    """Plain text as Rich's markup, in lines of this width, indented by `columns`, and by `hanging`
+    more from the second line on."""
     first = " " * columns
     return escape(fill(text, width, initial_indent=first, subsequent_indent=first + " " * hanging))
 
 
 @contextmanager
 def within_columns() -> Generator[None]:
-    """What is printed meanwhile, in lines of COLUMNS if it is set; their indent is kept."""
+    """Wraps the output of the block to COLUMNS columns, if this variable is set. Keeps the indent
+    of lines."""
     columns = os.environ.get("COLUMNS", "")
     if not (columns.isdecimal() and int(columns) > 0):
         yield
@@ -88,8 +89,8 @@ def hide_kinds(parameters: Iterable[Any]) -> None:
 
 
 def _without_empty(words: list[str]) -> None:
-    """An empty word would mean the current folder, or the newest release: of a variable of the
-    shell that isn't set, nobody means that. Raises WrongUsage."""
+    """Raises WrongUsage for an empty argument. It would mean the current folder or the newest
+    release, but usually comes from a shell variable that isn't set."""
     for before, word in zip(["", *words], words, strict=False):
         option, equals, value = word.partition("=")
         if not word:
@@ -102,8 +103,8 @@ def _without_empty(words: list[str]) -> None:
 
 
 def _without_options_as_values(words: list[str], parameters: Iterable[Any]) -> None:
-    """An option that needs a value would take the next option for it, which then has no effect:
-    `--json --strict` would write a file called --strict. Raises WrongUsage."""
+    """Raises WrongUsage if an option stands where a value belongs: `--json --strict` would write a
+    file called --strict."""
     options = {name: each for each in parameters for name in (*each.opts, *each.secondary_opts)}
     for before, word in pairwise(words[: words.index("--")] if "--" in words else words):
         option = options.get(before) if before.startswith("-") else None
@@ -113,8 +114,8 @@ def _without_options_as_values(words: list[str], parameters: Iterable[Any]) -> N
 
 
 def _without_repetition(order: Iterable[Any], parameters: Iterable[Any]) -> None:
-    """An option that takes one value would take the last of several, and drop the others. `order`
-    has a parameter as often as it was given. Raises WrongUsage."""
+    """Raises WrongUsage for a repeated option that takes one value: Typer would use only the last
+    one. `order` has a parameter once for each time that it is given."""
     given = Counter(each.name for each in order)
     for each in parameters:
         several = each.multiple if each.param_type_name == "option" else each.nargs != 1
@@ -124,10 +125,10 @@ def _without_repetition(order: Iterable[Any], parameters: Iterable[Any]) -> None
 
 
 def _without_overwriting(parameters: Iterable[Any], values: Mapping[str, Any]) -> None:
-    """A result may not replace what the command reads, such as SYSTEM's own file, or another
-    result. Raises WrongUsage."""
+    """Raises WrongUsage if a result would replace an input, such as SYSTEM's file, or another
+    result."""
     read: list[str] = []
-    journal = values.get("results")  # of --results, which each result is added to
+    journal = values.get("results")  # of --results: the command appends each result to it
     written: set[str] = set() if journal is None else {os.path.realpath(journal)}
     for parameter in parameters:
         value: Any = values.get(parameter.name)
@@ -146,7 +147,7 @@ def _without_overwriting(parameters: Iterable[Any], values: Mapping[str, Any]) -
 
 
 def _without_contradiction(values: Mapping[str, Any]) -> None:
-    """A feature is on or off. Raises WrongUsage."""
+    """Raises WrongUsage for a feature that is switched both on and off."""
     for name in values.get("with_") or ():
         if name in (values.get("without") or ()):
             raise WrongUsage(f"--with {name} and --without {name}: leave one of them out")
@@ -162,7 +163,8 @@ class Command(TyperCommand):
         super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Reads the words behind its name. An error names it, so that the right help is shown."""
+        """Reads the words after the command's name. An error has the command's context, for the
+        right help."""
         try:
             _without_empty(args)
             _without_options_as_values(args, self.get_params(ctx))
@@ -174,13 +176,13 @@ class Command(TyperCommand):
             return left
         except WrongUsage as error:
             error.ctx = error.ctx or ctx
-            ctx.close()  # nobody else does: standard output would stay silenced for --json -
+            ctx.close()  # otherwise standard output would stay silenced for --json -
             raise
         except CantWriteError:
             ctx.close()
             raise
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs it, unless its output has no place."""
+        """Runs the command, unless standard output can't be written to."""
         refuse_full_output()
         return super().invoke(ctx)

@@ -1,1 +1,1 @@
-"""Commands that check, prove and compare systems, and read counterexamples."""
+"""Commands that check, prove and compare systems, and that read counterexamples."""

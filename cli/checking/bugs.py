@@ -1,4 +1,4 @@
-"""`bugs`: lists known bugs, or shows the shortest run of one and the same run with the fix."""
+"""`bugs`: lists known bugs, or shows the shortest run of a bug and the check of its fix."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def bugs(
 
 
 def _decided(instance: Instance, console: Console) -> Result:
-    """The result of a check. Exits with its code, and its reason, if it has no verdict."""
+    """The result of a check. If it has no verdict, prints the reason and exits with its code."""
     from ...checker.check import check
 
     result = check(instance)
@@ -115,7 +115,7 @@ def _head(bug: Bug, console: Console) -> None:
 
 
 def _print_run(which: str, bug: Bug, result: Result, console: Console) -> None:
-    """Prints a line for one of the runs: its settings and its result."""
+    """Prints one line for a run: its settings and its result."""
     is_fixed = which == "Fixed"
     release = bug.shown_at if which == "Broken" else bug.fixed_at
     setting = f"{'with' if is_fixed else 'without'} {', '.join(bug.fix)}"

@@ -303,14 +303,14 @@ def _write_tables(
 
 
 def _load() -> None:
-    """Imports the modules of the search, while a FILE.py runs in a process of its own."""
-    with suppress(ImportError):  # it is told where they are used
+    """Imports the modules of the search, while a FILE.py runs in another process."""
+    with suppress(ImportError):  # the error is reported where the modules are used
         for module in ("check", "output.progress_line", "output.summary", "many.baseline"):
             import_module(f"...checker.{module}", __package__)
 
 
 def _refuse(search: SearchOptions, where: SparkRun, wanted: FoundOptions) -> None:
-    """Exits with one line where options exclude each other."""
+    """Exits with one line if options exclude each other."""
     saves, resumes = search.checkpoint is not None, search.resume is not None
     if saves and resumes:
         fail("give --checkpoint or --resume, not both: a resumed run saves its levels anyway")
@@ -409,7 +409,7 @@ def _options(
 def _print_moved(
     result: Result, baseline: dict[str, Any], name: str, console: Console
 ) -> dict[str, Any]:
-    """Prints the changes since the baseline; returns the keys that it adds to the JSON result."""
+    """Prints the changes since the baseline. Returns additional keys of the JSON result."""
     from ...checker.many.baseline import MOVED, compare
     from ...checker.output import report
 

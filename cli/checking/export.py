@@ -69,8 +69,8 @@ def export(
 
 
 def _junit(file: Path, folder: Path, classes: bool) -> None:
-    """Writes a Maven project with the run of a trace as a test: of a broker if a broker can take
-    it, else of Kafka's classes."""
+    """Writes a Maven project that tests the run of a trace: on a broker if possible, else on
+    Kafka's classes."""
     from ...checker.trace.schedule.schedule import NoScheduleError
 
     _, instance, _ = taken(file)
@@ -104,7 +104,7 @@ def _junit(file: Path, folder: Path, classes: bool) -> None:
 
 @dataclass(frozen=True)
 class _Run:
-    """A run that breaks a property, and the sentence of its test."""
+    """A run that breaks a property, and a sentence about it for its test."""
 
     instance: Instance
     chart: Chart
@@ -133,8 +133,8 @@ def _of_broker(run: _Run) -> tuple[str, dict[str, str], int]:
 
 
 def _of_classes(run: _Run, outside: str) -> tuple[str, dict[str, str]]:
-    """A test of Kafka's classes. Raises NoScheduleError, whose message includes `outside`: why
-    there is no test of a broker."""
+    """A test of Kafka's classes. Raises NoScheduleError. Its message includes `outside`, the reason
+    why there is no test of a broker."""
     from ...checker.trace.schedule.java_classes import ENDS, class_test
     from ...checker.trace.schedule.schedule import NoScheduleError
 

@@ -110,7 +110,7 @@ def matrix(
                     found.append(one)
                     tables.print_matrix(one, console)
                 if one.interrupted:
-                    raise KeyboardInterrupt  # no other system, and the workers end
+                    raise KeyboardInterrupt  # no other system starts, and the workers end
     except (DeclarationError, SparkError, JournalError) as error:
         fail(error)
     except KeyboardInterrupt:
@@ -124,7 +124,7 @@ def matrix(
 
 
 def _pieces(systems: Iterable[str], asked: MatrixOptions) -> list[tuple[Piece, list[str]]]:
-    """A run of each system, and its releases; exits with one line if a system has no property.
+    """For each system: its run and its releases. Exits with one line if a system has no property.
     Raises DeclarationError."""
     from ...checker.many.sweep import Piece
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ...checker.many.sweep import Piece
 
 BOUNDS = (CLIENTS, REPLICAS)
-_ONE_RECORD = "InOrder"  # it needs two records; REPLICAS has one
+_ONE_RECORD = "InOrder"  # this needs two records; REPLICAS has one
 COLUMNS = {
     "AtMostOnce": "at most once",
     "AtLeastOnce": "at least once",
@@ -53,7 +53,7 @@ COLUMNS = {
 
 
 def pieces(cell: Cell, protocol: str, memory: int = 0) -> list[Piece]:
-    """The runs that decide a cell: with the faults of clients, then with three replicas."""
+    """The runs that decide a cell: one with clients' faults, then one with three replicas."""
     from ...checker.many.sweep import Piece
 
     system = shipped("delivery")
@@ -135,7 +135,7 @@ def semantics(
 
 
 def _end(answers: list[dict[str, Answer]]) -> None:
-    """Exits with the code of what is inconclusive, if something is."""
+    """Exits with the code for inconclusive if a result is."""
     if any(answer.verdict == "inconclusive" for found in answers for answer in found.values()):
         raise typer.Exit(INCONCLUSIVE)
 
@@ -187,7 +187,7 @@ def _parsed(name: str, value: str, release: str) -> str:
 
 
 def sign(found: dict[str, Answer], name: str) -> str:
-    """A cell's entry in a column: `yes`, or `no` with the steps of the shortest run."""
+    """A cell's entry in a column: `yes`, or `no` with the number of steps of the shortest run."""
     if not name:
         both = [found["AtMostOnce"], found["AtLeastOnce"]]
         if any(answer.verdict == "broken" for answer in both):
@@ -200,8 +200,7 @@ def sign(found: dict[str, Answer], name: str) -> str:
 
 
 def _counted(console: Console, most: int) -> Callable[[dict[str, Any]], None]:
-    """Prints how many runs are done, after every tenth; there are `most`, or fewer where an answer
-    needs no more."""
+    """Prints the number of finished runs after every tenth. There are at most `most` runs."""
     runs = count(1)
 
     def tell(_: dict[str, Any]) -> None:
@@ -226,7 +225,7 @@ def _as_json(found: dict[str, Answer]) -> dict[str, object]:
 
 
 def _tell(cells: list[Cell], answers: list[dict[str, Answer]], console: Console) -> None:
-    """A table for each way to commit offsets, a row for each cell."""
+    """Prints a table for each way to commit offsets, with a row for each cell."""
     for commit in COMMITS:
         table = Table(box=None, pad_edge=False)
         table.add_column("cell", no_wrap=True)
@@ -349,7 +348,8 @@ def window_piece(cached: int, in_flight: int, protocol: str) -> Piece:
 
 
 def window_sign(found: dict[str, Answer]) -> str:
-    """`yes` if the window's properties hold, or `no` with the steps of the shortest run."""
+    """`yes` if the window's properties hold, or `no` with the number of steps of the shortest
+    run."""
     broken = [answer.steps for answer in found.values() if answer.verdict == "broken"]
     if broken:
         return f"no, {min(steps for steps in broken if steps is not None)}"

@@ -166,7 +166,7 @@ def prove(
 
 
 def _proved(name: str, asked: ProofOptions, options: Options) -> list[dict[str, object]]:
-    """Proves it for each combination of constants, and prints the results."""
+    """Proves the properties for each combination of constants, and prints the results."""
     from ...checker.many import sweep as sweeps
     from ...checker.output import report
     from ...checker.solver.obligations import Answers

@@ -1,4 +1,5 @@
-"""`replay` and `explain` take the steps of a trace again. Other commands write traces by this."""
+"""`replay` and `explain` repeat the steps of a trace. Other commands write traces with this
+module."""
 
 from __future__ import annotations
 
@@ -145,7 +146,7 @@ def explain(
 def taken(
     file: Path, system: str | None = None, asked: RunOptions | None = None
 ) -> tuple[str, Instance, Outcome]:
-    """The name of the system, its instance, and the replayed trace of a file; exits with a one-line
+    """The name of the system, its instance, and the replayed trace of a file. Exits with a one-line
     error."""
     with needing("check"):
         from ...checker.trace.itf import read_trace
@@ -166,7 +167,7 @@ def taken(
 
 
 def scheduled(file: Path, protocol: str | None = None, *, by_clock: bool) -> tuple[str, Schedule]:
-    """As `schedule_in`, of a file; exits with a one-line error."""
+    """As `schedule_in`, for a file. Exits with a one-line error."""
     announce_wait(file)
     try:
         return schedule_in(file.read_bytes(), protocol, by_clock=by_clock)
@@ -179,8 +180,8 @@ def scheduled(file: Path, protocol: str | None = None, *, by_clock: bool) -> tup
 def schedule_in(
     data: bytes, protocol: str | None, *, by_clock: bool, only_shipped: bool = False
 ) -> tuple[str, Schedule]:
-    """The release of a trace (ITF) and its schedule of faults. Raises ValueError with a sentence if
-    there is none, or if the trace isn't one of `protocol`. With `only_shipped` it runs no file that
+    """The release of a trace (ITF) and its schedule of faults. Raises ValueError if there is no
+    schedule, or if the trace's release isn't `protocol`. With `only_shipped` it runs no file that
     the trace names as its system.
     """
     try:
@@ -207,8 +208,9 @@ def schedule_in(
 
 
 def run_of(system: System, name: str, protocol: str | None, file: Path) -> tuple[Instance, Trace]:
-    """The run of a trace of this system, called `name` on the command line, at this release if one
-    is given; exits with a one-line error. It loads no file that the trace names.
+    """The run of a trace of this system. `name` is the system's name on the command line. Exits
+    with a one-line error if the trace is of another system, or of another release than the given
+    one. It loads no file that the trace names.
     """
     from ...checker.trace.itf import read_trace
     from ...checker.trace.replay import replay as run
@@ -241,7 +243,7 @@ def reading(file: Path) -> Generator[None]:
 
 
 def is_called(system: str, *names: str) -> bool:
-    """Whether the system has one of these names, or one of them is another path to its file."""
+    """Whether one of these names is the system's, or another path to its file."""
     path = os.path.realpath(system.partition(":")[0])
     files = [os.path.realpath(name.partition(":")[0]) for name in names if ".py" in name]
     return system in names or path in files
@@ -283,7 +285,7 @@ def draw(
     chart, why = chart_of(trace), trace.why
     if in_brief_of is not None:
         chart, why = in_brief(chart, in_brief_of), ()
-    if title is not None:  # the run illustrates something: nothing in it is marked as harmful
+    if title is not None:  # the run is an example: no step is marked as harmful
         chart, why = replace(chart, harmful=None), ()
     if output.path.suffix.lower() == ".svg":
         logs = trace.logs[-1] if log and trace.logs else ()
@@ -317,7 +319,7 @@ def _animate(outcome: Outcome, output: Output, instance: Instance, title: str | 
 
 
 def numbered(output: Output | None, most: int) -> list[Output]:
-    """The output for the first trace, and the outputs beside it for the others."""
+    """The outputs of all traces: the first one's, and others in the same folder."""
     if output is None:
         return []
     if most > 1 and output.is_standard_output:
@@ -326,7 +328,7 @@ def numbered(output: Output | None, most: int) -> list[Output]:
 
 
 def _beside(first: Path, number: int) -> Path:
-    """The path of a further trace: x-2.itf.json beside x.itf.json."""
+    """The path of the n-th trace: x-2.itf.json next to x.itf.json."""
     name, dot, ending = first.name.partition(".")
     return first.with_name(f"{name}-{number}{dot}{ending}")
 
@@ -353,8 +355,8 @@ def write_traces(
 
 
 def _remove_earlier(first: Path, written: int, system: str) -> None:
-    """Removes further traces that an earlier run left beside the first, and prints each. It keeps
-    files that are no trace of the system."""
+    """Removes the additional traces of an earlier run, and prints their names. Keeps files that
+    aren't traces of the system."""
     from ...checker.trace.itf import TraceError, read_trace
 
     for number in count(written + 1):

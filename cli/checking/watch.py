@@ -24,15 +24,15 @@ from ..exits import fail
 from ..options import CheckOptions, bounds_of, with_property
 from ..screen import screen
 
-EVERY = 0.2  # seconds between two looks at the files
+EVERY = 0.2  # seconds between two checks of the files
 SPEC = Path(__file__).parents[2] / "spec"
 
 
 def watch(
     system: str, asked: CheckOptions, options: Options, *, progress: bool = False
 ) -> NoReturn:
-    """Checks a system now and after each save, until Ctrl-C. If a check takes longer, the next save
-    ends it. Each is a process of its own, which imports the files again."""
+    """Checks a system now and after each save, until Ctrl-C. A save ends the running check. Each
+    check is a new process, which imports the files again."""
     fork = multiprocessing.get_context("fork")
     while True:
         saved = _saved(system)
@@ -47,7 +47,8 @@ def watch(
 
 
 def _saved(system: str) -> dict[Path, int]:
-    """When each file was saved: those beside FILE.py, or the tables of the shipped systems."""
+    """The time at which each file was saved: those in the folder of FILE.py, or the tables of the
+    shipped systems."""
     file = Path(system.partition(":")[0])
     found = file.absolute().parent.glob("*.py") if file.suffix == ".py" else SPEC.rglob("*.py")
     times: dict[Path, int] = {}
@@ -70,7 +71,7 @@ def _check(system: str, asked: CheckOptions, options: Options, progress: bool) -
                 console.print(_line(result, bounds), soft_wrap=True)
                 if result.trace is not None:
                     show_trace(result.trace, console)
-                sys.stdout.flush()  # a search of larger bounds may be ended
+                sys.stdout.flush()  # a save may end a search with larger bounds
                 if result.verdict is not Verdict.HOLDS:
                     break
         except (DeclarationError, ReplayError) as error:

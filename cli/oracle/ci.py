@@ -24,8 +24,8 @@ COLOURS: Final = {True: "brightgreen", False: "red", None: "lightgrey"}
 
 @dataclass(frozen=True)
 class Case:
-    """Something that was tested: a row, a key, a file or a transaction; `problem` is empty if
-    nothing was found, and none if it wasn't tested."""
+    """The test of a row, a key, a file or a transaction. `problem` is empty if the test found
+    nothing, and None if it didn't run."""
 
     group: str
     name: str
@@ -36,7 +36,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A result: whether it is good (none: undecided), in a sentence, and what was tested."""
+    """A result: whether it is good (None: undecided), a sentence about it, and its tests."""
 
     good: bool | None
     sentence: str
@@ -44,7 +44,8 @@ class Outcome:
 
 
 def outcome(result: dict[str, Any]) -> Outcome:
-    """What a result of `--json` says. Raises ValueError if it is of another command."""
+    """The outcome of a result of `--json`. Raises ValueError if the result is of another
+    command."""
     if "settled" in result:
         return _of_conform(result)
     if "problems" in result:
@@ -134,7 +135,7 @@ def summary(found: Outcome) -> str:
 
 
 def junit(found: Outcome) -> str:
-    """A test case for each case; those that weren't tested are skipped."""
+    """A JUnit test case for each case. A case that didn't run is skipped."""
     suite = Xml.Element("testsuite", name="epochfence")
     for case in found.cases:
         test = Xml.SubElement(suite, "testcase", classname=case.group, name=case.name)

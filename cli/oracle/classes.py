@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from ...model.conformance.classes.comparison import Comparison, Disagreement
     from ...model.conformance.classes.steps import LocalSteps
 
-SMALL = 20  # states whose steps are taken
+SMALL = 20  # states whose steps run
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassOptions:
-    """Kafka's classes, in the place of a broker."""
+    """Kafka's classes, instead of a broker."""
 
     classes: Annotated[
         str | None,
@@ -67,7 +67,7 @@ class ClassOptions:
 
 
 class _Piece(NamedTuple):
-    """A machine of a release, with the most states that are explored (none: all), and its jars."""
+    """A machine of a release, with the maximum of explored states (None: all), and its jars."""
 
     release: str
     name: str
@@ -76,7 +76,7 @@ class _Piece(NamedTuple):
 
     @property
     def key(self) -> list[object]:
-        """What its result depends on, but for the code of the package."""
+        """The inputs of its result, except the code of the package."""
         jars = sorted(self.jars.glob("*.jar")) if self.jars else []
         return [*self[:3], [[jar.name, jar.stat().st_size] for jar in jars]]
 
@@ -89,7 +89,7 @@ def on_classes(
     *,
     is_alone: bool,
 ) -> NoReturn:
-    """Compares each machine, and ends with the exit code. No other option may be given beside."""
+    """Compares each machine, and ends with the exit code. `is_alone`: no other option is given."""
     if options.classes is None:
         fail("--machine, --bounds, --jars, --results and --engine are for --classes")
     if not is_alone:
@@ -136,7 +136,7 @@ def _results(
 
 
 def _pieces(options: ClassOptions) -> list[_Piece]:
-    """The machines to compare; exits with one line if there is none of that name, or no release."""
+    """The machines to compare. Exits with one line for an unknown name, or an unknown release."""
     from ...model.conformance.classes.machines import MACHINES, has
 
     assert options.classes is not None
@@ -160,7 +160,7 @@ def _pieces(options: ClassOptions) -> list[_Piece]:
 
 
 def _compared(piece: _Piece) -> dict[str, Any]:
-    """The result of a machine in plain data, on whichever machine has a JDK and the jars."""
+    """The result of a machine as plain data. Needs a JDK and the jars."""
     from ...model.conformance.classes.comparison import compare
     from ...model.conformance.classes.host import Host, UnavailableError, jars_in, jars_of
     from ...model.conformance.classes.machines import MACHINES
@@ -212,7 +212,8 @@ def _lines(result: Comparison, machine: LocalSteps, release: str, most: int | No
 
 
 def _shown(found: Disagreement, machine: LocalSteps) -> list[str]:
-    """A disagreement: the path to the state, the step, its rows, and where the class differs."""
+    """A disagreement in lines: the path to the state, the step, its rows, and the class's
+    differences."""
     lines = [f"{number}. {said}" for number, said in enumerate((*found.path, found.step.said), 1)]
     lines += [
         f"  row {event}/{row} ({machine.source(event, row)})" for event, row in found.step.rows

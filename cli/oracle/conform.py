@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 SECONDS = 30.0  # of random requests
-MOST_BYTES = 16 << 20  # of searches that are kept
+MOST_BYTES = 16 << 20  # of stored searches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,7 +218,7 @@ def conform(
 
 
 def _check(broker: BrokerOptions, sent: RequestOptions) -> None:
-    """Exits where options don't go together."""
+    """Exits with one line if options exclude each other."""
     if broker.bootstrap is None:
         fail("conform needs --bootstrap HOST:PORT, or --classes RELEASE")
     for release in filter(None, (sent.protocol, sent.as_client)):
@@ -292,7 +292,7 @@ def _known(path: Path | None) -> list[str]:
 
 
 def _close(cluster: LiveCluster, *, keeps: bool) -> None:
-    """Removes the run's topics and groups, and disconnects. A second Ctrl-C leaves it."""
+    """Removes the run's topics and groups, and disconnects. A second Ctrl-C ends the removal."""
     try:
         for line in cluster.close(keeps=keeps):
             print(f"epochfence: {in_a_line(line)}", file=sys.stderr)
@@ -302,7 +302,7 @@ def _close(cluster: LiveCluster, *, keeps: bool) -> None:
 
 @contextmanager
 def _stopping() -> Generator[None]:
-    """Has SIGTERM end a run as Ctrl-C does: with the results so far."""
+    """Makes SIGTERM end a run as Ctrl-C does: with the results so far."""
 
     def stop(_: int, __: FrameType | None) -> NoReturn:
         raise KeyboardInterrupt
@@ -321,7 +321,7 @@ def _is_main_thread() -> bool:
 
 @contextmanager
 def _progress() -> Generator[Callable[[str], None]]:
-    """Shows how far a run is on standard error: one line that is updated on a terminal, else a line
+    """Shows a run's progress on standard error: on a terminal one line that it updates, else a line
     every ten seconds."""
     live, shown_at, wide = sys.stderr.isatty(), time.monotonic(), 0
 
@@ -383,8 +383,8 @@ def properties_of(config: Path) -> dict[str, str]:
 
 
 def _release(cluster: LiveCluster, protocol: str | None) -> str:
-    """The release to compare with: the given one, or the one that the API versions imply. It is
-    the newest one, with a warning, if the broker is newer than all."""
+    """The release to compare with: the given one, or the release that the API versions imply. If
+    the broker is newer than all known releases, it is the newest of them, with a warning."""
     from ...spec.releases import broker_versions
 
     proposed = cluster.release

@@ -1,4 +1,4 @@
-"""`doctor`: which transaction hangs, why, and what helps."""
+"""`doctor`: finds transactions that hang, with their causes and remedies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterOptions:
-    """A cluster, and which of its topics."""
+    """The cluster and its topics to examine."""
 
     bootstrap: Bootstrap = None
     config: ClientProperties = None
@@ -42,7 +42,7 @@ class ClusterOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FilesOptions:
-    """How data directories are read."""
+    """The data directories' options."""
 
     complete: Annotated[
         bool,
@@ -56,7 +56,7 @@ class FilesOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class WatchOptions:
-    """Repeated looks, and their metrics."""
+    """Repeated examinations, and their metrics."""
 
     watch: Annotated[
         float | None,
@@ -131,7 +131,7 @@ def doctor(
 
 @contextmanager
 def _exporter(port: int | None) -> Generator[Exporter | None]:
-    """The server of metrics, if one is asked for."""
+    """The server of metrics, or None without a port."""
     if port is None:
         yield None
         return
@@ -160,7 +160,8 @@ def _of_files(directories: list[Path], files: FilesOptions) -> Diagnosis:
 
 
 def _of_cluster(options: ClusterOptions, *, watches: bool) -> Diagnosis:
-    """What is wrong with a cluster; who watches it goes on where it doesn't answer."""
+    """The diagnosis of a cluster. If it doesn't answer, exits with one line; with `watches`,
+    returns a diagnosis that says so."""
     from ...model.doctor.examination import examine, unseen
     from ...model.doctor.live import MOST, Cluster
     from ...model.wire.connection import BrokerError

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...model.conformance.findings.brokers import Observation
 
 CLIENT: Final = "4.4.0"
-"""The client beside brokers of others."""
+"""The default version of the client, for brokers that the command doesn't start."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +153,7 @@ def _needs(finding: Finding, options: FindingsOptions) -> None:
 
 
 def _needs_nothing_else(options: FindingsOptions) -> None:
-    """Ends the command if --broker has a company that means nothing, or an unknown release."""
+    """Exits with one line if --broker has an unknown release, or excludes another given option."""
     from ...model.conformance.findings.started import RELEASES
 
     others = {

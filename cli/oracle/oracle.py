@@ -96,7 +96,7 @@ def decode(
 
 
 def _check_is_there(file: Path) -> None:
-    """Ends the command if there is no such file."""
+    """Exits with one line if the file doesn't exist."""
     try:
         _ = file == Path("-") or file.stat()
     except OSError as error:
@@ -112,8 +112,8 @@ def _decode(
     *,
     prints: bool,
 ) -> int:
-    """Decodes a file to lines of JSON, and to the screen if `prints`. Returns how many errors the
-    file has; each is printed as a line of standard error."""
+    """Decodes a file to lines of JSON, and to the screen if `prints`. Prints each error as a line
+    on standard error, and returns their number."""
     from ...model.records.batch import BatchTooLargeError
     from ...model.records.files import Row, read_stream
     from ...model.records.report import json_line, tell
@@ -154,7 +154,7 @@ def _decode(
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeOptions(EngineOptions):
-    """The kind of the histories, and the place where they are judged."""
+    """The options for the histories and for the engine that judges them."""
 
     application: Annotated[
         bool, typer.Option("--application", help="Histories of an application: sends and reads.")

@@ -111,7 +111,7 @@ class FaultOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RuleOptions:
-    """The rules that a client's program is tried on."""
+    """The options for a client's program and the rules that it is tested with."""
 
     rules: Annotated[
         str | None,
@@ -458,7 +458,7 @@ def _run(
                 print(f"clients of the trace: {schedule.text()}", flush=True)
             if http is not None:
                 print(f"faults at {http.address}/faults", flush=True)
-            # main() has it look seldom; connections that have ended are garbage in cycles
+            # main() makes garbage collection rare; closed connections are garbage in cycles
             stack.enter_context(collected())
             stopped.wait(wanted.seconds)
         drawn = served.faults.drawn

@@ -32,7 +32,7 @@ IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
 
 @dataclass(frozen=True, kw_only=True)
 class AdviseOptions:
-    """The combination, and the change that is planned."""
+    """The combination, and the planned change."""
 
     client: Annotated[
         str | None,
@@ -88,7 +88,7 @@ class AdviseOptions:
 
     @property
     def changes(self) -> bool:
-        """Whether a change is planned."""
+        """Whether an option plans a change."""
         return any(each is not None for each in (self.to, self.to_client, self.to_features))
 
 
@@ -139,7 +139,7 @@ _WITH_DOWNGRADE: Final = (
 
 
 def _notes(options: AdviseOptions, release: str) -> list[str]:
-    """What the user should know about the given options."""
+    """Notes about the given options."""
     if _index(release) >= _index(SINCE):
         return []
     return [
@@ -152,7 +152,7 @@ def _notes(options: AdviseOptions, release: str) -> list[str]:
 def _of_earlier(
     client: Client, broker: str, setting: Setting, found: Iterable[Item]
 ) -> Iterator[str]:
-    """The items of a line's earlier patch releases that the last one doesn't have."""
+    """A note about the items that only earlier patch releases of the release line have."""
     from ...spec.bugs.advice import advice
 
     if not re.fullmatch(r"\d+\.\d+", broker):
@@ -202,7 +202,7 @@ def _setting(options: AdviseOptions) -> Setting:
 
 
 def _asked(bootstrap: str, config: Path | None, setting: Setting) -> tuple[str, Setting]:
-    """The release of a broker, and the setting as the cluster has it."""
+    """The release of a broker, and the setting with the cluster's values."""
     from ...model.doctor.live import Cluster
     from ...model.wire.connection import BrokerError
 

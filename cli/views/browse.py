@@ -82,7 +82,7 @@ def explore(
 
 
 def _serve(application: Starlette, name: str, port: int, path: str) -> None:
-    """Serves the page until Ctrl-C, beginning at this path of it."""
+    """Serves the page until Ctrl-C. Prints the address with this path."""
     from ...loopback import http_server
     from ...sockets import HOST
 
@@ -91,7 +91,7 @@ def _serve(application: Starlette, name: str, port: int, path: str) -> None:
     print(f"http://{HOST}:{at_port}/{path} shows {name}. Press Ctrl-C to stop.")
     sys.stdout.flush()
     try:
-        with collected():  # main() has it look seldom; connections that have ended are garbage
+        with collected():  # main() makes garbage collection rare; closed connections are garbage
             http_server(application).run(sockets=[listening])
     except KeyboardInterrupt:  # the normal end
         raise typer.Exit from None

@@ -67,7 +67,7 @@ def describe_unwatched(console: Console) -> None:
 
 
 def _alike(system: System) -> list[list[str]]:
-    """Releases that don't differ in any feature that the system asks for."""
+    """Groups of two or more releases with the same features of the system."""
     groups: dict[str, list[str]] = {}
     for release, first in system.first_alike(system.protocols.releases).items():
         groups.setdefault(first, []).append(release)

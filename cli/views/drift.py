@@ -1,4 +1,4 @@
-"""`drift`: the rows that changes of Kafka's sources concern."""
+"""`drift`: the rows whose sources in Kafka have changed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from ...checker.drift.comparison import Drift
 
 SHOWN = 12
-"""The lines of each list that are printed without --all."""
+"""The number of lines of each list that are printed without --all."""
 MOST_ROWS = 3
-"""The rows of a method that are printed without --all."""
+"""The number of rows of a method that are printed without --all."""
 
 
 def drift(
@@ -152,7 +152,7 @@ def _print_affected(
 
 
 def _few(names: Iterable[str], every: bool) -> str:
-    """The names, or the first three and how many more there are."""
+    """The names, or the first three and the number of the others."""
     each = list(dict.fromkeys(names))
     if every or len(each) <= MOST_ROWS + 1:
         return ", ".join(each)

@@ -1,4 +1,4 @@
-"""`new`: starts a protocol of your own."""
+"""`new`: writes the first files of a new protocol."""
 
 from __future__ import annotations
 
