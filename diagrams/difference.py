@@ -1,7 +1,8 @@
 """Differences between two releases: rows added, removed and changed, table by table.
 
-A row is there in a release if its features have it, its condition can hold below the rows before
-it, and its event can happen. Its text is compared with the release's features settled.
+A release has a row if its features include the row, if its condition can hold after those of the
+rows before it, and if its event can happen. The texts are compared after the release's features are
+substituted.
 """
 
 from __future__ import annotations
@@ -37,8 +38,7 @@ _SIGNS: dict[Change, str] = {"added": "+", "removed": "-", "changed": "~"}
 
 @dataclass(frozen=True)
 class Told:
-    """A row, or a table's own condition, as a release has it: its condition, its updates and its
-    reply."""
+    """The text of a row, or of a table's condition, in a release: condition, updates and reply."""
 
     when: str
     does: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Told:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Condition, effects and reply, each over some lines."""
+        """Condition, effects and reply, each in lines."""
         when = (_led_by("when", self.when),) if self.when else ()
         reply = (_led_by("reply", self.reply),) if self.reply else ()
         return (*when, *self.does, *reply)
@@ -54,9 +54,9 @@ class Told:
 
 @dataclass(frozen=True)
 class Difference:
-    """A row (or, without a name, a table's own condition) that two releases have differently.
+    """A row that differs between two releases. Without a name it is the table's condition.
 
-    `features` are those that hold in one of the releases alone and stand in it, or else in the
+    `features` are features of only one of the releases that occur in the row, or else in the
     conditions before it.
     """
 
@@ -70,8 +70,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class TableDifference:
-    """The differences in a table of these systems. `only_in` is the one release of the two in which
-    its event can happen, if it can't in both."""
+    """The differences in a table of these systems. If its event can happen in one release only,
+    `only_in` is this release."""
 
     systems: tuple[str, ...]
     machine: str
@@ -87,10 +87,10 @@ class TableDifference:
 def compare(
     tables: Iterable[tuple[System, tuple[Table, ...]]], before: str, after: str
 ) -> list[TableDifference]:
-    """The differences between two releases, for each table with some.
+    """The differences between two releases, for each table that differs.
 
-    Rows are those of real ranges: a system's reductions don't hide a difference. Raises
-    DeclarationError for a release that a system doesn't have.
+    Rows have real ranges: a system's reductions hide no difference. Raises DeclarationError for a
+    release that a system lacks.
     """
     systems: dict[tuple[Table, Protocols], list[System]] = {}
     live: dict[tuple[str, Table, Protocols], System] = {}
@@ -121,7 +121,8 @@ def compare(
 
 
 def _joined(found: list[TableDifference]) -> list[TableDifference]:
-    """The differences, with those once that several systems have in tables of one name."""
+    """The differences. If several systems have the same one in tables of one name, it appears
+    once."""
     joined: dict[TableDifference, list[str]] = {}
     for one in found:
         joined.setdefault(dataclasses.replace(one, systems=()), []).extend(one.systems)
@@ -160,7 +161,7 @@ def _differences(
 
 
 def _rows(table: Table, system: System | None, release: str) -> dict[str, Told]:
-    """The rows that a release has, by name, and under no name the table's own condition."""
+    """The rows of a release by name; the empty name has the table's condition."""
     if system is None:
         return {}
     facts = feature_facts(system.protocols, release)
@@ -170,7 +171,7 @@ def _rows(table: Table, system: System | None, release: str) -> dict[str, Told]:
 
 
 def _settled_row(row: Row, facts: Facts) -> Row:
-    """The row where these facts hold, without the messages that it doesn't send then."""
+    """The row simplified by these facts, without messages that it can't send."""
 
     def may_be_sent(sending: Sending) -> bool:
         return possible(sending.when, facts) != truth_of(False)
@@ -192,7 +193,7 @@ def _condition(expression: Expression) -> str:
 
 
 def _parts(table: Table, row: Row) -> Iterator[Expression]:
-    """Every expression that decides whether the row exists and its effect."""
+    """Every expression that affects whether the release has the row, or its effect."""
     yield from (row.during, row.guard)
     for update in table.updates(row):
         yield from update
@@ -202,7 +203,7 @@ def _parts(table: Table, row: Row) -> Iterator[Expression]:
 
 
 def _above(table: Table, row: Row) -> Iterator[Expression]:
-    """The conditions under which an event gets as far as the row."""
+    """The conditions under which an event reaches the row."""
     yield table.guard
     for before in table.rows[: table.rows.index(row)]:
         yield from (before.during, before.guard)

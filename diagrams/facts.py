@@ -1,9 +1,8 @@
 """Derives facts about a row from partial knowledge, such as its machine's state.
 
-Facts give, for some expressions, the values that they may have. From the state of a machine follows
-that some guards can't hold; a guard that holds, or doesn't, is a fact in turn: of two rows the
-second is taken only where the first one's guard is false. Everything errs on the side of
-"possible": an excluded value never occurs.
+Facts are the possible values of some expressions. The state of a machine excludes some guards. The
+truth of a guard is a fact, too: a step takes the second of two rows only if the first one's guard
+is false. All functions overestimate: an excluded value never occurs.
 """
 
 from __future__ import annotations
@@ -55,13 +54,13 @@ class _Known(dict[Expression, Values]):
 
 
 def truth_of(value: bool) -> Values:
-    """A condition that is `value` for certain."""
+    """The values of a condition that is certainly `value`."""
     return frozenset({value})
 
 
 @cache
 def feature_facts(protocols: Protocols, release: str) -> Facts:
-    """Which features hold in a release."""
+    """The features of a release, as facts."""
     on = protocols.features_at(release)
     return _Known({x: truth_of(x.data.name in on) for x in protocols.every_feature})
 
@@ -69,8 +68,8 @@ def feature_facts(protocols: Protocols, release: str) -> Facts:
 def taken(
     table: Table, protocols: Protocols, release: str, facts: Facts
 ) -> tuple[tuple[Row, Facts], ...]:
-    """The rows that may be taken in a release where `facts` hold. Each comes with the facts that
-    are known when it is taken."""
+    """The rows that a step may take in a release if `facts` hold, each with the facts that are
+    known then."""
     asked = _features_asked(table)
     features = feature_facts(protocols, release).items()
     known = {feature: truth for feature, truth in features if feature in asked}
@@ -81,8 +80,8 @@ def taken(
 def _taken(
     table: Table, facts: frozenset[tuple[Expression, Values]]
 ) -> tuple[tuple[Row, Facts], ...]:
-    """The same where these facts hold, features among them: releases that differ in others only
-    have them in common."""
+    """The same for facts that include the table's features: releases with the same of these
+    features share the result."""
     rows: list[tuple[Row, Facts]] = []
     known = _Known(dict(facts))
     left = assume(table.guard, True, known)
@@ -92,7 +91,8 @@ def _taken(
             continue
         here = assume(row.guard, True, left)
         if row.goto is not None and lift(row.goto).op == "if":
-            for guard in before:  # the next state depends on what this row's guard says of theirs
+            # the next state depends on the facts that this row's guard implies for theirs
+            for guard in before:
                 here = None if here is None else _parts_assumed(guard, False, here)
         if here is not None:
             rows.append((row, here))
@@ -103,7 +103,7 @@ def _taken(
 
 @cache
 def _features_asked(table: Table) -> frozenset[Expression]:
-    """The features that anything in the table asks for."""
+    """The features that occur in the table."""
     parts = [table.guard]
     for row in table.rows:
         parts += [row.during, row.guard, *(part for pair in table.updates(row) for part in pair)]
@@ -122,7 +122,7 @@ def sendings(table: Table, row: Row, facts: Facts) -> Iterator[Sending]:
 
 @cache
 def happening(system: System, release: str) -> tuple[Table, ...]:
-    """The tables whose event can happen in a release: of messages, those that somebody sends.
+    """The tables whose event can happen in a release. A message must have a sender.
 
     A message that no row sends in any release comes from outside.
     """
@@ -140,7 +140,7 @@ def happening(system: System, release: str) -> tuple[Table, ...]:
 
 
 def faults(system: System) -> frozenset[str]:
-    """The events that happen only as often as a budget lets them."""
+    """The events with a budget."""
     return frozenset(event.name for events in system.budgets for event in events_of(events))
 
 
@@ -171,7 +171,7 @@ def _travels(event: Event) -> Event | None:
 
 
 def possible(e: Expression, facts: Facts) -> Values | None:
-    """The values that `e` may have; none if there are too many."""
+    """The values that `e` may have; None if there are too many."""
     if e in facts:
         return facts[e]
     found = facts.found if isinstance(facts, _Known) else {}
@@ -182,7 +182,7 @@ def possible(e: Expression, facts: Facts) -> Values | None:
 
 
 def assume(e: Expression, truth: bool, facts: Facts | None) -> Facts | None:
-    """The facts once the condition `e` is known to be `truth`; none where it can't be."""
+    """The facts if the condition `e` is `truth`; None if that is impossible."""
     if facts is None:
         return None
     values = possible(e, facts) or BOTH
@@ -208,7 +208,7 @@ def settled(e: Expression, facts: Facts) -> Expression:
             case "if" if (truth := possible(args[0], facts)) and len(truth) == 1:
                 return settled(args[1] if True in truth else args[2], facts)
             case "and" | "or" if isinstance(_kind(node), Bool):
-                # an argument that decides it would have decided the whole expression
+                # an argument that decides the operator has decided the whole expression
                 left = [argument for argument in args if len(possible(argument, facts) or BOTH) > 1]
                 return settled(left[0], facts) if len(left) == 1 else None
             case op if op in QUANTIFIERS and (inside := _inside(args[0], facts)) is not facts:
@@ -220,7 +220,7 @@ def settled(e: Expression, facts: Facts) -> Expression:
 
 
 def rewritten(row: Row, change: Callable[[Expression], Expression]) -> Row:
-    """The row with each expression of its condition and of its effect changed."""
+    """The row, with a function applied to each expression of its condition and effect."""
 
     def sent(sending: Sending) -> Sending:
         fields = tuple((name, change(value)) for name, value in sending.fields)
@@ -240,7 +240,8 @@ def rewritten(row: Row, change: Callable[[Expression], Expression]) -> Row:
 
 
 def _inside(bound: Expression, facts: Facts) -> Facts:
-    """The facts that count where `bound` is bound: outside, the name may stand for another."""
+    """The facts that are valid in the scope of `bound`: outside, its name may mean another
+    variable."""
     inside = facts.inside if isinstance(facts, _Known) else {}
     if bound not in inside:
         left = {k: v for k, v in facts.items() if bound not in set(children_first(k))}
@@ -292,8 +293,8 @@ def _derived(e: Expression, facts: Facts) -> Values | None:
 
 
 def _read_of_none(e: Expression, inner: Values) -> Values | None:
-    """The values of `e`, the content of an optional that may be none. Engines read none as the
-    type's initial value."""
+    """The values of `e`, the content of an optional that may be empty. Engines read an empty
+    optional as the type's initial value."""
     kind = _kind(e)
     if not isinstance(kind, Bool | Enum):
         return None
@@ -340,7 +341,7 @@ def _unfolded(e: Expression) -> Expression | None:
 
 
 def _among(e: Expression, values: Values | None, truth: bool, facts: Facts | None) -> Facts | None:
-    """The facts once `e` is known to be one of `values`, or (not `truth`) the one that is there."""
+    """The facts if `e` is one of `values`, or (not `truth`) if it isn't."""
     if facts is None or values is None or not (truth or len(values) == 1):
         return facts
     before = possible(e, facts)

@@ -23,13 +23,14 @@ def find_graph(
     event: str | None = None,
     fields: bool = False,
 ) -> Graph:
-    """The drawing of a shipped system, of a machine of one, or of the system in `FILE.py[:NAME]`.
+    """The drawing of a shipped system, of one of its machines, or of the system in
+    `FILE.py[:NAME]`.
 
-    `machine` names a machine of the system, `protocol` a single release to draw. A machine is drawn
-    at a glance, or with `rows`: each row that moves it, with `all_rows` each row, or those of one
-    `event`. A system is drawn with its messages, and with `fields` with the fields that a machine
-    reads or sets of another. Raises DeclarationError, which lists the known names, for an unknown
-    name.
+    `machine` names a machine of the system, `protocol` a single release to draw. The drawing of a
+    machine is an overview; with `rows` it has each row that changes the state, with `all_rows` each
+    row, and with `event` the rows of this event. The drawing of a system has its messages; with
+    `fields` it also has the fields that a machine reads or sets in another. Raises
+    DeclarationError, which lists the known names, for an unknown name.
     """
     system, found = find(name, machine)
     if protocol is not None:
@@ -60,7 +61,7 @@ def find_tables(name: str | None = None) -> list[tuple[System, tuple[Table, ...]
     """The tables of all shipped systems, or of the one system or machine of that name, by system.
 
     A name may be that of a shipped system or machine, or `FILE.py[:NAME]`. Raises DeclarationError
-    for one that nothing has.
+    for an unknown name.
     """
     systems = [shipped(each) for each in SHIPPED]
     if name is None:
@@ -72,10 +73,10 @@ def find_tables(name: str | None = None) -> list[tuple[System, tuple[Table, ...]
 
 
 def find_system(name: str) -> tuple[System, list[str] | None]:
-    """The system of that name, or the first shipped one with a machine of it and the names of the
-    properties that look at a field of that machine.
+    """The system of that name; or the first shipped system with a machine of that name, and the
+    names of the properties that read a field of this machine.
 
-    Raises DeclarationError for a name that nothing has, and where no property looks at the machine.
+    Raises DeclarationError for an unknown name, and if no property reads the machine's fields.
     """
     system, machine = find(name, None)
     if machine is None:
@@ -87,7 +88,7 @@ def find_system(name: str) -> tuple[System, list[str] | None]:
 
 
 def find(name: str, machine: str | None) -> tuple[System, Machine | None]:
-    """The system of that name, with the machine of it that is named, or else the first shipped
+    """The system of that name, with the named machine if there is one; or else the first shipped
     system with a machine of that name. Raises DeclarationError, as `find_graph` does."""
     if name in (*SHIPPED, *VARIED) or name.partition(":")[0].endswith(".py"):
         system = load_system(name)

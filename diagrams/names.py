@@ -1,7 +1,7 @@
-"""The names that a module gives to the conditions and values of its rows, for what people read.
+"""The names that a module gives to the conditions and values of its rows, for readable output.
 
-Equal expressions are one object: a part of a row is named where a variable of the row's module
-holds it, or one of a module that this module imports as a whole.
+Equal expressions are one object. A part of a row has a name if a variable of the row's module holds
+it, or a variable of a module that this module imports as a whole.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .notation import in_brief, readable_update
 
 
 class Names:
-    """The names of expressions in a table, each of one expression."""
+    """The names of the expressions in a table. Each name belongs to one expression."""
 
     def __init__(self, table: Table) -> None:
         self.on: Event = table.on
@@ -34,11 +34,11 @@ class Names:
                     self.leaves[expression] = _leaf(name, expression)
 
     def __call__(self, expression: Expression) -> Expression:
-        """The expression in brief, with the names of its parts."""
+        """The expression in short notation, with the names of its parts."""
         return in_brief(rewrite(expression, self.leaves.get), self.on)
 
     def explained(self, lines: Iterable[str], width: int) -> list[str]:
-        """What each name in these lines stands for, and each name in that, as declared."""
+        """The declaration of each name in these lines, and of the names in those declarations."""
         found: dict[str, list[str]] = {}
         left = [*lines]
         while left:
@@ -61,7 +61,7 @@ def _mentioned(names: Iterable[str], text: str) -> Iterator[str]:
 
 
 def _leaf(name: str, expression: Expression) -> Expression:
-    """A stand-in of the same type that prints as its name."""
+    """A placeholder of the same type whose text is the name."""
     kind = type_of(expression)
     assert kind is not None
     return Expression("variable", (), Bound(name, kind))
@@ -69,8 +69,8 @@ def _leaf(name: str, expression: Expression) -> Expression:
 
 @cache
 def _of_file(file: str) -> Mapping[str, Expression]:
-    """The expressions that variables of the module hold, and with the module's name before theirs
-    those of the modules that it imports. A module that isn't loaded here names nothing."""
+    """The names of the expressions in variables of the module, and in variables of modules that it
+    imports, as `module.variable`. A module that isn't loaded has no names."""
     loaded = (m for m in [*sys.modules.values()] if getattr(m, "__file__", None) == file)
     module = next(loaded, None)
     if module is None:
@@ -89,7 +89,7 @@ def _of_module(module: ModuleType) -> dict[str, Expression]:
 
 
 def _is_part(expression: Expression) -> bool:
-    """Whether an expression is made of others, and has a type: a name says more than it does."""
+    """Whether an expression has a type and consists of others, so that a name is helpful."""
     if not expression.args or expression.op == "element":
         return False
     try:

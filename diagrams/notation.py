@@ -22,13 +22,13 @@ WIDTH = 48
 
 _SIGN = {"and": "&", "or": "|"}
 _COMPARED = {"eq": "!=", "in": "not in"}
-"""How the negation of a comparison is written."""
+"""The operator of a negated comparison."""
 _NOTHING = Expression("element", (), "")
 _ENCLOSED = {"and", "or", "eq", "lt", "le", "add", "sub", "mul", "div", "mod", "in"}
 
 
 def readable(expression: Expression, width: int = WIDTH) -> list[str]:
-    """The expression in the language's notation, a line for each part where it is wide."""
+    """The expression in the language's notation. A wide expression has a line for each part."""
     return _broken(_gathered(expression), width)
 
 
@@ -48,8 +48,8 @@ def in_brief(expression: Expression, on: Event) -> Expression:
 
 
 def simplified(expression: Expression) -> Expression:
-    """The expression without negations that can be left out, choices of one value, and repeated
-    conditions, and with the value of a field that a record has just been made of."""
+    """The expression without unnecessary negations, choices of one value and repeated conditions. A
+    field of a new record is replaced by its value."""
     args = tuple(map(simplified, expression.args))
     node = expression
     if any(new is not old for new, old in zip(args, node.args, strict=True)):
@@ -75,7 +75,8 @@ def simplified(expression: Expression) -> Expression:
 
 
 def _negated(node: Expression) -> Expression:
-    """The negation of a simplified expression: of its parts where at most one keeps a `~`."""
+    """The negation of a simplified expression. It negates the parts if at most one of them then has
+    a `~`."""
     match node.op:
         case "not":
             return node.args[0]
@@ -107,7 +108,7 @@ def readable_update(target: Expression, value: Expression, width: int = WIDTH) -
 
 
 def readable_sending(sending: Sending, request: Event, width: int = WIDTH) -> list[str]:
-    """A message with its fields, to whom, and under which condition.
+    """A message with its fields, its receiver, and its condition.
 
     Fields of an answer that repeat those of its request are left out, and so is the sender.
     """
@@ -210,7 +211,7 @@ def _broken(e: Expression, width: int) -> list[str]:
 
 
 def _quantified(e: Expression, width: int) -> list[str]:
-    """The range, and below it the condition or value."""
+    """The range of a quantifier, and below it the condition or value."""
     bound, body = e.args
     head = f"{e.op}({show(bound)} in "
     if bound.op == "element":
@@ -221,7 +222,7 @@ def _quantified(e: Expression, width: int) -> list[str]:
 
 
 def _picked(e: Expression, width: int) -> list[str]:
-    """An element or a part of a sequence or map; which one stands below, where it is wide."""
+    """An element or a part of a sequence or map. A wide index is on the lines below."""
     of, *places = e.args
     which = show(Expression(e.op, (_NOTHING, *places)))
     if len(which) <= width:
@@ -238,7 +239,7 @@ def _picked(e: Expression, width: int) -> list[str]:
 
 
 def _compared(e: Expression, sign: str, width: int) -> list[str]:
-    """Both sides, the sign before the second one."""
+    """A comparison in lines, with the operator before the second side."""
     left, right = (_enclosed(argument, width - len(sign) - 1) for argument in e.args)
     return [*left, *_hung(f"{sign} ", right)]
 
@@ -254,7 +255,7 @@ def _named(names: tuple[str, ...], values: tuple[Expression, ...], width: int) -
 
 
 def _called(name: str, parts: list[list[str]], width: int) -> list[str]:
-    """A call; its arguments are below it where they are wide."""
+    """A call. Wide arguments are on the lines below."""
     if not parts:
         return [f"{name}()"]
     blocks = [*map(_comma, parts[:-1]), _closed(parts[-1])]
@@ -276,7 +277,7 @@ def _hung(head: str, lines: list[str]) -> list[str]:
 
 
 def _filled(blocks: list[list[str]], width: int) -> list[str]:
-    """The blocks one after the other, short ones on a line as long as there is room."""
+    """The blocks one after another. Short blocks share a line."""
     lines: list[str] = []
     for block in blocks:
         if lines and len(block) == 1 and len(lines[-1]) + len(block[0]) < width:

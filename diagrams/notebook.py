@@ -1,6 +1,6 @@
-"""How a notebook shows a system, a trace, a result and states: as diagram, chart and table.
+"""The display of a system, a trace, a result and states in a notebook: as diagram, chart and table.
 
-`StatesTable` is for tables that other libraries make; ours show themselves.
+`StatesTable` is for tables of other libraries; Epochfence's tables have their own display.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .drawing.state import state_diagram
 from .drawing.system import system_graph
 
 MOST = 20
-"""Rows of a table that are shown."""
+"""The number of shown rows of a table."""
 WIDTH = 100  # of text
 _STYLE = """<style>
 .epochfence svg { max-width: 100%; height: auto; }
@@ -41,7 +41,7 @@ _STYLE = """<style>
 
 @singledispatch
 def html(shown: object) -> str | None:
-    """The markup of something that a notebook shows: of anything without a picture, as states."""
+    """The markup of a value in a notebook. A value without a picture is shown as states."""
     return _table_of(shown, MOST)
 
 
@@ -111,7 +111,7 @@ class StatesTable:
         self.most = most
 
     def _repr_html_(self) -> str:
-        """The markup. With Spark, this runs a job that takes so many rows."""
+        """The markup. With Spark, this runs a job that fetches the shown rows."""
         return _table_of(self.data, self.most)
 
     def __repr__(self) -> str:
@@ -144,7 +144,7 @@ def _log(trace: Trace) -> Iterator[str]:
 
 
 def _inner(svg: bytes) -> str:
-    """A drawing without the header that only a separate file needs."""
+    """A drawing without the header of a file."""
     return svg[svg.index(b"<svg") :].decode()
 
 
@@ -193,7 +193,7 @@ def _cells(row: Mapping[str, Any], heads: Mapping[str, list[str]]) -> Iterator[s
             parts: Mapping[str, Any] = value or {}
             each = [parts.get(one) for one in inner]
         for one in each:
-            listed = one.tolist() if hasattr(one, "tolist") else one  # of NumPy, as pandas has it
+            listed = one.tolist() if hasattr(one, "tolist") else one  # NumPy's, in pandas
             yield f"<td>{escape(text_of(listed))}</td>"
 
 

@@ -65,7 +65,8 @@ def pages(systems: Iterable[System]) -> dict[str, bytes]:
 
 
 class _Pages:
-    """The pages while they are written. A machine or table that systems share is described once."""
+    """The pages during their generation. A machine or table that systems share is described
+    once."""
 
     def __init__(self, systems: tuple[System, ...]) -> None:
         self.systems = systems
@@ -142,8 +143,8 @@ class _Pages:
             seen.append(Seen(systems[0].name, table))
 
     def written(self, machine: Machine, owners: list[System]) -> Iterator[System]:
-        """The systems whose pages show the machine's fields: each with rows that write to it, but
-        those whose events of the machine another page has."""
+        """The systems whose pages show the machine's fields: each system with rows that write to
+        it, except systems whose events of the machine are on another page."""
         shown: list[set[str]] = []
         for system in owners:
             events = {table.on.name for table in system.tables if table.machine is machine}
@@ -176,7 +177,7 @@ class _Pages:
         yield decision_table(table, *protocols, happens=happens, seen=seen)
 
     def drawn(self, graph: Graph, name: str, title: str, folder: str) -> str:
-        """A drawing that opens alone when it is clicked."""
+        """A drawing with a link to itself, for a click."""
         self.drawings[f"{DRAWINGS}/{name}.svg"] = to_same_svg(graph)
         path = f"{folder}/{name}.svg"
         return f"[![{title}]({path})]({path})\n"

@@ -1,4 +1,4 @@
-"""Pages of one file from templates, with their style and script inside."""
+"""Pages from templates, each as one file with its style and script."""
 
 # Jinja has filters of any type.
 # pyright: reportUnknownMemberType=false
@@ -17,14 +17,14 @@ from markupsafe import Markup, escape
 
 SHARED = Path(__file__).parent / "report"
 """The folder of the style and the chart of all pages."""
-SHORT = 20  # letters of a name that stays whole
+SHORT = 20  # the most letters of an unbroken name
 _PARTS = re.compile(r"(?<=\w)(?=[.\[])|(?<=\])(?=[.\[])|(?<==)(?=\w)")
 _WORDS = re.compile(r"(?<=_)(?=\w)|(?<=[a-z])(?=[A-Z])")
 
 
 @cache
 def templates(*rooms: Path) -> Environment:
-    """The templates of these folders, and those that all pages share."""
+    """The templates of these folders, and the shared templates."""
     environment = Environment(
         loader=FileSystemLoader((*rooms, SHARED)),
         autoescape=True,
@@ -38,8 +38,8 @@ def templates(*rooms: Path) -> Environment:
 
 
 def breakable(text: str) -> Markup:
-    """The text as markup in which a line may end between the parts of a long name, as before a dot
-    or behind an equals sign, or between the words of one that has no parts."""
+    """The text as markup with possible line breaks in long names: before a dot, after an equals
+    sign, or between the words of a name without such parts."""
     return Markup(" ").join(
         Markup("<wbr>").join(map(escape, _parts(name))) for name in text.split(" ")
     )
@@ -58,7 +58,7 @@ def style(*, run: bool = True) -> str:
 
 
 def one_file(room: Path, style: str, **values: Any) -> str:
-    """The folder's page with this style; no script runs in it but the folder's own."""
+    """The folder's page with this style. Its security policy allows only the folder's script."""
     script = (room / "page.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (

@@ -21,13 +21,13 @@ ON_DARK: Final = {
     UNUSED: "#8d949e",
     QUIET: "#9aa3ae",
 }
-"""Each colour's own on a dark background."""
+"""The replacement of each colour on a dark background."""
 DARK_GROUND: Final = "#14181d"
 
 
 def for_dark(colours: Mapping[str, str], ground: str) -> str:
-    """A style that gives a drawing these colours on a dark background; `ground` is the tag of what
-    is white in it."""
+    """A style that gives a drawing these colours on a dark background. `ground` is the tag of its
+    white elements."""
     rules = [f'{ground}[fill="white"] {{ fill: {DARK_GROUND} }}']
     for light, dark in colours.items():
         rules += [f'[{what}="{light}"] {{ {what}: {dark} }}' for what in ("fill", "stroke")]

@@ -1,5 +1,4 @@
-"""A table's rows as text, in the order in which they are tried: the first whose condition holds is
-taken."""
+"""A table's rows as text, in their order: a step takes the first row whose condition holds."""
 
 from __future__ import annotations
 
@@ -17,11 +16,11 @@ from .graph import span
 
 NO_BREAK = "\u00a0"
 PAGE_WIDTH = 100  # of a page's text, and of a laptop's screen
-CODE_WIDTH = 84  # of a condition or update, after the word that it is led by
+CODE_WIDTH = 84  # of a condition or update, after its first word
 
 
 class Seen(NamedTuple):
-    """A table that the reader has seen already, and in which system."""
+    """A table that an earlier page shows, with its system."""
 
     system: str
     table: Table
@@ -73,7 +72,7 @@ def decision_table(
 
 
 def _features(row: Row, protocols: tuple[Protocols, ...], releases: Collection[str]) -> Expression:
-    """The condition on features that the row's releases don't imply."""
+    """The condition on features, as far as the row's releases don't imply it."""
     found: dict[str, Expression] = {}
     for release in releases:
         first, *others = (feature_facts(each, release) for each in protocols)
@@ -84,7 +83,7 @@ def _features(row: Row, protocols: tuple[Protocols, ...], releases: Collection[s
 
 
 def _where(releases: str, during: Expression) -> str:
-    """In which releases a row is there, and with which features."""
+    """The releases that have a row, and its features."""
     if during.op == "const":
         return plain(releases)
     return f"{plain(releases)} where `{' '.join(map(str.strip, readable(during)))}`"
@@ -104,7 +103,7 @@ def wrapped(text: str) -> str:
 
 
 class _Told(NamedTuple):
-    """A row in lines: when it is taken (none: always), and its effect."""
+    """A row in lines: its condition (None: always), and its effect."""
 
     when: list[str]
     does: list[str]
@@ -119,16 +118,15 @@ class _Told(NamedTuple):
         return cls(when, ["\n".join(lines) for lines in does])
 
     def beside(self, other: _Told | None) -> list[int] | None:
-        """The places of the effects of this row that the other one lacks, if the other one is taken
-        at the same time; otherwise None."""
+        """The indices of this row's effects that the other row lacks, if both have the same
+        condition; otherwise None."""
         if other is None or other.when != self.when or not set(other.does) <= set(self.does):
             return None
         return [at for at, part in enumerate(self.does) if part not in other.does]
 
 
 def effects(table: Table, row: Row, width: int = WIDTH) -> Iterator[list[str]]:
-    """The row's effects without its reply: the next state, an update, a message, each over some
-    lines."""
+    """The row's effects without its reply: the next state, updates and messages, each in lines."""
     if row.goto is not None:
         yield _led_by("goto", readable(lift(row.goto), width))
     for target, value in row.set.items():
@@ -141,11 +139,11 @@ def effects(table: Table, row: Row, width: int = WIDTH) -> Iterator[list[str]]:
 
 
 def replies(table: Table, row: Row, width: int = WIDTH) -> Iterator[list[str]]:
-    """The row's reply, if it has one: as declared, as its address goes without saying."""
+    """The row's reply, if it has one, without its address."""
     if isinstance(row.reply, Sending):
         yield readable_sending(row.reply, table.on, width)
     elif row.reply is not None:
-        assert table.response is not None  # the table's own check
+        assert table.response is not None  # the table's condition
         yield readable_sending(table.response(error=row.reply), table.on, width)
 
 
@@ -157,8 +155,8 @@ _MARKDOWN = re.compile(r"[\\`*<>|~#&]|\b_|_\b|\](?=\()")
 
 
 def code(lines: Iterable[str]) -> str:
-    """Lines of code as one cell; empty where there are none."""
-    # Markdown would make one space of several, and drop those in front.
+    """Lines of code as one cell; empty without lines."""
+    # Markdown would join several spaces, and drop leading ones.
     text = "<br>".join(
         re.sub(r"^ +| {2,}", lambda s: NO_BREAK * len(s[0]), _escaped(x)) for x in lines
     )
@@ -166,7 +164,7 @@ def code(lines: Iterable[str]) -> str:
 
 
 def plain(text: str) -> str:
-    """Text without the signs that Markdown takes for its own, but for those around code."""
+    """Text with Markdown's special characters escaped, except those around code."""
     parts = re.split(r"(`[^`|]+`)", text)  # a `|` would end a cell
     return "".join(part if at % 2 else _escaped(part) for at, part in enumerate(parts))
 

@@ -12,11 +12,11 @@ NONE = "none"
 
 @dataclass(frozen=True)
 class Node:
-    """A state or a machine; `lines` stand below its name, `inside` is a list in it. `when` has for
-    each line of that list the releases that it is of (none: all).
+    """A state or a machine. `lines` are the text below its name, `inside` is a list in it. `when`
+    has the releases of each line of that list (empty: all).
 
     `partial`: only some releases have it. `prepared`: a state that never comes into force.
-    `unused`: nothing leads here. `plain`: stands for others.
+    `unused`: no edge leads here. `plain`: it stands for several nodes.
     """
 
     name: str
@@ -33,12 +33,12 @@ class Node:
 
 @dataclass(frozen=True)
 class Edge:
-    """An arrow between two nodes, by their names. `when` has for each of its lines the releases
-    that it is of (none: all).
+    """An arrow between two nodes, by their names. `when` has the releases of each of its lines
+    (empty: all).
 
-    `partial`: only some releases have it. `silent`: no message goes along it. `prepared`: leads to
-    a state that never comes into force. `faint`: only a fault leads along it. `main`: the normal
-    path.
+    `partial`: only some releases have it. `silent`: it stands for no message. `prepared`: it leads
+    to a state that never comes into force. `faint`: only faults cause it. `main`: it is on the
+    normal path.
     """
 
     tail: str
@@ -65,7 +65,7 @@ class Graph:
 
 
 def span(some: Collection[str], releases: Sequence[str]) -> str:
-    """Which of the `releases` are meant, as ranges; empty where all are, NONE where none is."""
+    """The selected `releases` as ranges: empty for all of them, NONE for none."""
     if len(some) == len(releases):
         return ""
     ranges: list[str] = []

@@ -1,4 +1,4 @@
-"""Which arrows of a layout cross a label, by Graphviz's own measures."""
+"""Finds the arrows of a layout that cross a label, by Graphviz's measures."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .dot import laid_out
 WIDER, NEAR = 1.13, 3.0
 """How much wider a browser's letters are than Graphviz assumes, and the distance in points from its
 text at which an arrow still crosses it."""
-_SPACE = 0.278  # of its size a space is wide
-_STEPS = 40  # points of an arrow's curve that are looked at
+_SPACE = 0.278  # the width of a space, relative to the font size
+_STEPS = 40  # tested points of an arrow's curve
 
 
 class Box(NamedTuple):
@@ -24,7 +24,7 @@ class Box(NamedTuple):
     top: float
 
     def holds(self, x: float, y: float) -> bool:
-        """Whether a point is in it, or near."""
+        """Whether a point is in the box, or near it."""
         across = self.left - NEAR < x < self.right + NEAR
         return across and self.bottom - NEAR < y < self.top + NEAR
 
@@ -58,7 +58,8 @@ def _boxes(edge: Any) -> Iterator[Box]:
 
 
 def _points(position: str) -> Iterator[tuple[float, float]]:
-    """Points of a curve as Graphviz writes it: Bézier's, and where its head ends as `e,x,y`."""
+    """Points of a curve in Graphviz's notation: Bézier points, and the end of the arrow's head as
+    `e,x,y`."""
     parts = [part.split(",") for part in position.split(" ")]
     ends = {part[0]: (float(part[1]), float(part[2])) for part in parts if len(part) == 3}
     knots = [(float(x), float(y)) for x, y in (part for part in parts if len(part) == 2)]

@@ -15,9 +15,9 @@ from .graph import Edge, Graph, Node, span
 from .state import ENOUGH, State, StateDiagram, Transition
 
 NAMES = 3
-"""Events that an arrow names at most."""
+"""The most events that an arrow names."""
 WORDS = 6
-"""Words that these names have at most, beside the first name."""
+"""The most words of these names, not counting the first name."""
 ROWS_ELSEWHERE = "Each arrow's rows: --detail rows"
 _NOTE_WIDTH = 90
 _INSIDE_WIDTH = 30
@@ -31,18 +31,19 @@ class _Arrow:
     """The arrow from one state to another: the names of its events, each with its releases."""
 
     names: dict[str, set[str]]
-    """Events that are no faults, or that lead there together with one that isn't."""
+    """Events that aren't faults, or that lead there together with such an event."""
     faults: dict[str, set[str]]
 
     def without(self, common: Iterable[str]) -> _Arrow:
-        """The rest without these events."""
+        """The arrow without these events."""
         gone = set(common)
         kept = ({n: r for n, r in of.items() if n not in gone} for of in (self.names, self.faults))
         return _Arrow(*kept)
 
     @property
     def releases(self) -> set[str]:
-        """Those in which something but a fault, or else a fault, leads there."""
+        """The releases in which an event other than a fault leads there, or else those in which a
+        fault does."""
         return {release for of in (self.names or self.faults).values() for release in of}
 
 
@@ -85,7 +86,8 @@ class _Overview:
             self.fold(name)
 
     def told(self, transition: Transition) -> bool:
-        """Whether the overview shows it: it isn't the effect of a fault on a pending transition."""
+        """Whether the overview shows the transition: it isn't the effect of a fault on a pending
+        transition."""
         if transition.source == transition.target and not transition.after:
             return False
         if transition.event in self.diagram.aftermath:
@@ -94,14 +96,14 @@ class _Overview:
         return not (pending and self.cause(transition) in self.bounded)
 
     def cause(self, transition: Transition) -> str:
-        """The event that asked for it; a fault, where only faults did."""
+        """The event that requested the transition; a fault only if no other event requests it."""
         if transition.event in self.bounded or not transition.after:
             return transition.event
         asked = [event for event, _ in transition.after]
         return next((event for event in reversed(asked) if event not in self.bounded), asked[0])
 
     def add(self, transition: Transition) -> None:
-        """Counts it to the arrow of its states."""
+        """Adds the transition to the arrow of its states."""
         ends = transition.source, transition.target
         arrow = self.arrows.setdefault(ends, _Arrow({}, {}))
         event = self.cause(transition)
@@ -109,7 +111,7 @@ class _Overview:
         names.setdefault(event, set()).update(transition.releases)
 
     def gather(self, target: str) -> None:
-        """Draws an arrow once that leads to the state from all others."""
+        """Replaces arrows that lead to the state from all others by one."""
         others = [n for n, s in self.states.items() if n != target and not s.prepared]
         ways = [self.arrows.get((other, target)) for other in others]
         if len(others) < ENOUGH or None in ways:
@@ -125,7 +127,7 @@ class _Overview:
             of[name] = {release for names in both for release in names[name]}
         for other, arrow in zip(others, arrows, strict=True):
             rest = arrow.without(common)
-            # A release's own way to where every state leads anyway is not worth an arrow.
+            # A release's additional way to a state that every state leads to needs no arrow.
             if rest.names and set(self.base) <= rest.releases:
                 self.arrows[other, target] = rest
             else:
@@ -160,7 +162,7 @@ class _Overview:
         lines += self.label(arrow)
 
     def when(self, arrow: _Arrow) -> str:
-        """The releases in which something leads there, if not all."""
+        """The releases in which an event leads there, if not all."""
         when = span([r for r in self.base if r in arrow.releases], self.base)
         return when and f"in {when}"
 
@@ -193,7 +195,7 @@ class _Overview:
         return Graph(self.diagram.machine, "states", tuple(nodes), tuple(edges), notes)
 
     def node(self, state: State) -> Node:
-        """The state, with the events that write it again."""
+        """The node of a state, with the events that don't change it."""
         lines = (f"{' and '.join(state.prepared)} only",) if state.prepared else ()
         when = span([r for r in self.base if r in state.releases], self.base)
         again = self.arrows.get((state.name, state.name), _Arrow({}, {}))
@@ -224,7 +226,7 @@ class _Overview:
         )
 
     def path(self) -> set[tuple[str, str]]:
-        """The normal path: from state to state, without those that a shortcut leads to."""
+        """The normal path, from state to state, without the targets of shortcuts."""
         order = list(self.states)
         first = next((n for n, s in self.states.items() if s.initial), None)
         trail = [first] if first else []
@@ -270,7 +272,7 @@ class _Overview:
 
 
 def named(names: Collection[str], faults: Collection[str]) -> Iterator[str]:
-    """A line for each event that is named, faults last; the others are counted."""
+    """A line for each named event, faults last; and a line with the number of the others."""
     every = [*names, *(name for name in faults if name not in names)]
     shown = every[:1]
     for name in every[1:NAMES]:

@@ -1,4 +1,4 @@
-"""Drawings as DOT, SVG, PNG and Mermaid, by the ending of the file they go to."""
+"""Drawings as DOT, SVG, PNG and Mermaid, by the ending of the output file."""
 
 # Graphviz's Python libraries come without types.
 # pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
@@ -18,15 +18,15 @@ from .graph import Edge, Graph, Node
 from .layout import crossings
 
 ROOM = 6
-"""Spaces that keep text from what is drawn beside it, in a font somewhat wider as well."""
+"""Spaces that separate text from neighbouring parts, even in a wider font."""
 
 LAYOUTS: tuple[Mapping[str, str], ...] = ({}, {"TBbalance": "min"})
 """Attempts for Graphviz, the best first: sources and sinks where they are near, or on top."""
 
 
 def into(path: Path) -> Callable[[Graph], None]:
-    """A drawing for a file; its ending says how. Leaves no half of a file. Raises DrawingError, and
-    CantWriteError, at once: before a graph is looked for."""
+    """A function that writes a drawing to a file, in the format of its ending. It never leaves a
+    partial file. Raises DrawingError and CantWriteError now, before the graph is computed."""
     draw = {".dot": to_dot, ".gv": to_dot, ".svg": to_svg, ".png": to_png, ".mmd": to_mermaid}.get(
         path.suffix.lower()
     )
@@ -107,7 +107,7 @@ def _laid_out(graph: Graph, layout: Mapping[str, str]) -> graphviz.Digraph:
     if graph.notes:
         drawn.attr(label=_left(graph.notes), labelloc="b", labeljust="l", fontsize="12", **text)
     ids = node_ids(graph)
-    if graph.notes or graph.kind == "machines":  # a picture to be read at a page's width
+    if graph.notes or graph.kind == "machines":  # a picture that is readable at a page's width
         drawn.attr(nodesep="0.2" if graph.kind == "states" else "0.35", ranksep="0.35")
         drawn.attr("node", fontsize="12", margin="0.12,0.08")
         drawn.attr("edge", fontsize="12")
@@ -174,7 +174,7 @@ def _left(lines: tuple[str, ...]) -> str:
     return "".join(f" {graphviz.escape(line)}{' ' * ROOM}\\l" for line in lines)
 
 
-# Words that Mermaid takes for its own, whatever their case.
+# Words that Mermaid reserves, in any case.
 _RESERVED = {
     "call", "class", "classdef", "click", "default", "direction", "end", "flowchart", "graph",
     "href", "linkstyle", "note", "root", "state", "style", "subgraph",
@@ -182,7 +182,7 @@ _RESERVED = {
 
 
 def node_ids(graph: Graph) -> dict[str, str]:
-    """The name of a node in a drawing's own notation."""
+    """The identifiers of nodes in a drawing's notation."""
     ids: dict[str, str] = {}
     for node in graph.nodes:
         word = re.sub(r"\W*\(.*|\W+", "_", node.name).strip("_") or "_"
@@ -220,5 +220,5 @@ def to_mermaid(graph: Graph) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text without the signs that Mermaid's own notation is made of."""
+    """The text with the characters of Mermaid's notation escaped."""
     return re.sub(r'[":;#<>|`\[\]{}]', lambda sign: f"#{ord(sign.group())};", text)

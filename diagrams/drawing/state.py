@@ -1,10 +1,10 @@
 """A machine's states and the rows that lead from one to another, derived from the tables.
 
-A row names no states that it can be taken from: its guard says it, and the guards of the rows
-above it in its table. So each state is tried as a fact, in each release, from the initial ones on.
+A row doesn't list its source states: its guard and the guards of the rows above it in its table
+decide. Therefore the search assumes each state in each release, from the initial states on.
 
-Fields that hold a state themselves, such as one that is prepared and not yet in force, are tried
-with it. A row that puts such a state in force is then known to follow the row that prepared it.
+Other fields may hold a state too, such as a prepared state that isn't in force yet. The search
+includes these fields. So it knows which row prepared a state that another row puts in force.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Steps: TypeAlias = tuple[tuple[str, str], ...]  # event and row
 
 INDENT = "    "
 ANY = "any other state"
-ENOUGH = 3  # so many states make it worth to speak of any
+ENOUGH = 3  # from this number of states on, "any" names them
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,11 @@ class State:
 
 @dataclass(frozen=True)
 class Transition:
-    """A row of `table` that can be taken in `source` and leads to `target`, in these releases.
+    """A row of `table` that a step can take in `source`, and that leads to `target`, in these
+    releases.
 
-    `moves`: the row updates the state field, be it to the same state. `after` are the rows, as
-    event and name, that prepared the state that this row puts in force.
+    `moves`: the row updates the state field, perhaps to the same state. If this row puts a prepared
+    state in force, `after` are the rows that prepared it, as event and name.
     """
 
     source: str
@@ -72,20 +73,22 @@ class Transition:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a machine is drawn, by the values of its `fields`: the state field, then those that
-    hold a state as well. A state that is `only_prepared` counts while one of them has it."""
+    """A machine's place in the drawing, by the values of its `fields`: the state field, then other
+    fields that hold a state. A state in `only_prepared` is the place while one of the other fields
+    holds it."""
 
     fields: tuple[str, ...]
     only_prepared: frozenset[str]
     initials: tuple[Values, ...]
 
     def at_rest(self, known: Known) -> bool:
-        """Whether nothing is prepared."""
+        """Whether no state is prepared."""
         pairs = zip(known[1:], self.initials[1:], strict=True)
         return all(value in initial for value, initial in pairs)
 
     def shown(self, known: Known, before: str, *, moves: bool) -> str:
-        """The state behind a step from the state `before`; `moves`: it sets the state field."""
+        """The state to show after a step from the state `before`. `moves`: the step sets the state
+        field."""
         for value in known[1:]:
             if value in self.only_prepared:
                 return str(value)
@@ -94,9 +97,9 @@ class Place:
 
 @dataclass(frozen=True)
 class StateDiagram:
-    """The states that a machine can be in and its transitions, over `releases`; `faults` are the
-    events that a budget bounds, `aftermath` those that happen only after a fault. `titles` are
-    Kafka's names of messages, where ours are others."""
+    """A machine's states and transitions, over `releases`. `faults` are the events that a budget
+    bounds, `aftermath` the events that happen only after a fault. `titles` are Kafka's names of
+    messages, if ours differ."""
 
     machine: str
     releases: tuple[str, ...]
@@ -148,7 +151,7 @@ class StateDiagram:
         )
 
     def _gathered(self) -> list[Transition]:
-        """The transitions; a row that leads to a state from all others is there once."""
+        """The transitions. A row that leads to a state from all others appears once."""
         alike: dict[Transition, list[Transition]] = {}
         for transition in self.transitions:
             if transition.moves:
@@ -209,7 +212,8 @@ def state_diagram(
 
 
 class _Search:
-    """The states that are reached from the initial ones, and by which rows."""
+    """Searches the states that can be reached from the initial ones, and the rows that lead
+    there."""
 
     def __init__(self, system: System, machine: Machine, releases: Sequence[str]) -> None:
         self.system = system
@@ -241,7 +245,7 @@ class _Search:
             self.follow(release)
 
     def explored(self, release: str) -> dict[Known, list[tuple[Known, Transition]]]:
-        """All that the fields may hold, and where each row leads from there."""
+        """All values of the fields, and each row's successors."""
         steps: dict[Known, list[tuple[Known, Transition]]] = {}
         waiting = list(product(*self.initials))
         while waiting:
@@ -252,7 +256,7 @@ class _Search:
         return steps
 
     def leaving(self, release: str, known: Known) -> Iterator[tuple[Known, Transition]]:
-        """The rows that may be taken, each with the fields' values after it."""
+        """The rows that a step may take, each with the fields' values after it."""
         for table in self.tables[release]:
             for place in self.places[table]:
                 fields = [Expression("field", place, field.data) for field in self.fields]
@@ -267,7 +271,8 @@ class _Search:
                         yield following, step
 
     def named_by(self, table: Table) -> dict[tuple[Expression, ...], None]:
-        """How the table names the machine: its own, or an instance given by its key."""
+        """The table's name for the machine: the table's own machine, or an instance given by its
+        key."""
         own: list[tuple[Expression, ...]] = [()] if table.machine is self.machine else []
         targets = (target for row in table.rows for target, _ in table.updates(row))
         data = {field.data for field in self.fields}
@@ -275,11 +280,11 @@ class _Search:
         return dict.fromkeys((*own, *others))
 
     def follow(self, release: str) -> None:
-        """Goes through a release's steps again, and records which rows prepared each change."""
+        """Repeats a release's steps, and records the rows that prepared each change."""
         waiting: list[tuple[Known, str, Steps]]
         waiting = [(known, str(known[0]), ()) for known in product(*self.initials)]
         seen = set(waiting)
-        for known, state, after in waiting:  # grows meanwhile
+        for known, state, after in waiting:  # grows in the loop
             self.reached[state][release] = None
             for following, step in self.steps[release][known]:
                 target = self.place.shown(following, state, moves=step.moves)
@@ -323,7 +328,7 @@ class _Search:
             )
 
     def transitions(self) -> list[Transition]:
-        """All found, by source and target, then as the tables order them."""
+        """All transitions, by source and target, then in the order of the tables."""
         places = {name: i for i, name in enumerate(self.kind.names)}
         rows = [(table, row) for table in self.system.tables for row in table.rows]
         order = {(table.name, row.id): i for i, (table, row) in enumerate(rows)}
@@ -341,14 +346,14 @@ class _Search:
 
 def _after(field: Expression, updates: dict[Expression, Expression], facts: Facts) -> Values:
     values = possible(updates.get(field, field), facts)
-    assert values is not None  # the field's own type has members
+    assert values is not None  # the field's type has members
     return values
 
 
 def _initial(info: FieldInfo) -> Values:
     if info.initial is None:
         return frozenset({initial_value(info.type, {})})
-    # Where any value may be the first, the type alone says which.
+    # If any value may be the first, the type lists them.
     values = possible(info.expression if info.initial.op == "any_value" else info.initial, {})
     assert values is not None
     return values

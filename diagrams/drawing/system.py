@@ -17,10 +17,10 @@ def system_graph(
 ) -> Graph:
     """Machines as nodes, with the events from outside; messages as edges.
 
-    A message is on an edge in the releases in which some row sends it. With `fields`, a machine
-    that reads or sets fields of another one, without a message, has an edge for that as well.
-    Events that share a bound stand below that bound. Messages stand below their releases, or below
-    the note that they may be lost.
+    An edge shows a message in the releases in which some row sends it. With `fields`, a machine
+    that reads or sets another machine's fields without a message has an edge to it as well. Events
+    that share a bound are listed below that bound. Messages are listed below their releases, or
+    below the note that they may be lost.
     """
     shown = tuple(releases or system.protocols.releases)
     sent: _Found[tuple[str, str], Message] = {}

@@ -1,2 +1,2 @@
-"""A system explored by hand in a browser: states, the possible steps, and why the others aren't
-possible."""
+"""A system explored by hand in a browser: states, the possible steps, and the reasons why others
+aren't possible."""

@@ -1,7 +1,7 @@
-"""The explorer as an ASGI application: for the browser of this machine's user, and nobody else.
+"""The explorer as an ASGI application, only for browsers on this machine.
 
-It answers to this machine's own names only, so that no other name that a resolver is made to lead
-here is taken for it, and to no page but its own.
+It refuses requests for other host names than this machine's, as in DNS rebinding, and requests of
+other pages.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def _wrong(code: int, message: str) -> Response:
 
 
 class Served:
-    """An explorer over HTTP: one search at a time, which another request may cancel."""
+    """An explorer over HTTP. It runs one search at a time. Another request may cancel the
+    search."""
 
     def __init__(self, explorer: Explorer) -> None:
         self.explorer = explorer
@@ -60,11 +61,11 @@ class Served:
         return lambda request: JSONResponse(answer(request.query_params))
 
     def page(self, request: Request) -> Response:
-        """The page itself, which asks for the rest."""
+        """The page. Its script requests the rest."""
         return HTMLResponse(page(**self.explorer.page()))
 
     def until(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """The path to the nearest state that is asked for."""
+        """The path to the nearest state that meets the requested goal."""
         explorer, goal = self.explorer, query.get("goal", "")
         run, session = explorer.run(query), explorer.session
         if not self._searching.acquire(blocking=False):
@@ -81,12 +82,12 @@ class Served:
         return {"path": None if path is None else as_text(session.run(path).path), "why": found.why}
 
     def cancel(self, _: Mapping[str, str]) -> dict[str, Any]:
-        """Ends the search that is in progress."""
+        """Ends the current search."""
         self._cancelled.set()
         return {}
 
     async def trace(self, request: Request) -> Response:
-        """The path of a trace that is sent here, in ITF."""
+        """The path of a trace in the request's body, in ITF."""
         body = bytearray()
         async for part in request.stream():
             body += part
@@ -117,7 +118,7 @@ def _gone(_: Request, error: Exception) -> Response:
 
 
 def _fault(_: Request, error: Exception) -> Response:
-    """A fault of ours: a line for the page and one for the terminal."""
+    """An internal error: a line for the page and one for the terminal."""
     told = " ".join(f"{type(error).__name__}: {error}".splitlines())
     print(f"epochfence: internal error, please report it: {told}", file=sys.stderr)
     response = _wrong(500, "internal error: see the terminal")

@@ -17,13 +17,14 @@ from .view import Views, comparable, first_states
 
 LONGEST = 200  # characters of words to filter by
 WRONG = (PathError, GoalError, LinkError, TraceError, DeclarationError)
-"""What an answer may raise, with a message of one line for the user."""
+"""The exceptions of an answer; each has a message of one line for the user."""
 
 Query = Mapping[str, str]
 
 
 class Explorer:
-    """One system at one release; `of_release` makes the same one at another."""
+    """One system at one release. `of_release` makes an explorer of the same system at another
+    release."""
 
     def __init__(
         self, instance: Instance, releases: list[str], of_release: Callable[[str], Instance]
@@ -33,7 +34,7 @@ class Explorer:
         self.places = places(instance)
         self.releases = releases
         self.searched: dict[str, str] = {}
-        """The goals that searches from the first state have decided, with what they found."""
+        """The results of searches from the first state, by goal."""
         self._of_release = of_release
         self._beside: dict[str, Session] = {}
         self._making = Lock()
@@ -43,7 +44,8 @@ class Explorer:
         return link_to(self.session.instance, self.session.declaration, path, beside)
 
     def follow(self, text: str) -> Link:
-        """The link of this text, if it is one of this explorer. Raises LinkError and PathError."""
+        """The link of this text. Raises LinkError and PathError if it isn't a link of this
+        explorer."""
         link = read_link(text)
         other = difference(link, self.link((0,)))
         if other:
@@ -113,11 +115,11 @@ class Explorer:
         return {**shown, "link": str(self.link(run.path, release))}
 
     def blocked(self, query: Query) -> dict[str, Any]:
-        """Why impossible steps are impossible."""
+        """The reasons for which impossible steps are impossible."""
         return {"blocked": self.views.blocked(self.run(query))}
 
     def followed(self, query: Query) -> dict[str, Any]:
-        """The path of a link, or why it isn't followed."""
+        """The path of a link, or the reason why it is refused."""
         try:
             link = self.follow(query.get("link", ""))
         except (LinkError, PathError) as error:
@@ -130,6 +132,6 @@ class Explorer:
         return {"path": as_text(path), "told": f"{len(path) - 1} steps"}
 
     def decided(self, run: Run, goal: str, told: str) -> None:
-        """Keeps what a search for a goal found, if it began in the only first state."""
+        """Stores the result of a search for a goal, if it began in the only first state."""
         if not run.steps and len(self.session.initials) == 1:
             self.searched[goal] = told

@@ -34,20 +34,20 @@ BROKEN = re.compile(r"(?P<name>\w+)\s+is\s+broken")
 
 
 class GoalError(ValueError):
-    """A goal that is impossible. The message is one line that says why."""
+    """A goal that is impossible. The message is one line with the reason."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A scalar part of the state, as a view names it: `scoped` has it with the variables that pick
-    its instances, each with the number of that instance."""
+    """A scalar part of the state, with the name that views show. `scoped` is its expression with
+    the variables for its instances, each with the number of the instance."""
 
     expression: Expression
     type: Type
     scoped: tuple[tuple[Expression, int], ...]
 
     def where(self, condition: Expression) -> Expression:
-        """A condition on it, closed."""
+        """A closed condition on the part."""
         for variable, number in reversed(self.scoped):
             condition = any_of(variable, (position(variable) == number) & condition)
         return condition
@@ -55,8 +55,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Found:
-    """The states of a shortest run to the goal, none of them where there is no such run; `why`
-    describes the explored part, and `all_seen` says whether it is everything."""
+    """The states of a shortest run to the goal; empty without such a run. `why` describes the
+    explored part, and `all_seen` is true if the search explored every state."""
 
     states: tuple[FullState, ...]
     why: str
@@ -111,7 +111,7 @@ def _parts(
 
 
 def goal_of(instance: Instance, text: str, known: Mapping[str, Place]) -> tuple[Property, bool]:
-    """The property that is broken where the goal is met, and whether it is that nothing can happen.
+    """The property that is broken in states that meet the goal, and whether the goal is a deadlock.
 
     A goal is `stuck`, `NAME is broken`, or comparisons of parts of the state with `and` between
     them. Raises GoalError.

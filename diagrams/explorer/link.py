@@ -1,4 +1,5 @@
-"""Links to a path of a system: all that another explorer needs to show it, or to refuse it."""
+"""Links to a path of a system. Another explorer can show the path, or refuse it, from the link
+alone."""
 
 from __future__ import annotations
 
@@ -30,13 +31,13 @@ _FORMS = {
 
 
 class LinkError(ValueError):
-    """A link that can't be followed. The message is one line that says why."""
+    """A link that can't be followed. The message is one line with the reason."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """A path of a system at a release, with its constants and the features that are switched on
-    and off. `declaration` is the fingerprint of its rows, and `version` the package's."""
+    """A path of a system at a release, with its constants and its switched features. `declaration`
+    is the fingerprint of its rows, and `version` the package's."""
 
     system: str
     release: str
@@ -90,7 +91,7 @@ def link_to(instance: Instance, declaration: str, path: Path, beside: str = "") 
 
 
 def read_link(text: str) -> Link:
-    """The link of this text, which comes behind # in an address. Raises LinkError."""
+    """The link of this text, the part of an address after #. Raises LinkError."""
     found = _SUM.fullmatch(text) if len(text) <= LONGEST else None
     if found is None or _sum(found["text"]) != found["sum"]:
         raise LinkError("The link is cut off or altered: nothing of it is taken.")
@@ -118,8 +119,8 @@ def read_link(text: str) -> Link:
 
 
 def difference(link: Link, here: Link) -> str:
-    """The first difference between a link and the explorer that is to follow it, as a line; nothing
-    where it fits."""
+    """The first difference between a link and the explorer that opens it, as a line; empty if they
+    agree."""
     named = (
         ("system", link.system, here.system),
         ("release", link.release, here.release),

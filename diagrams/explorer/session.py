@@ -1,4 +1,5 @@
-"""A system walked through by paths: the number of the first state, then those of steps taken.
+"""A system explored by paths. A path has the number of the first state, then the numbers of the
+steps.
 
 A view needs only its path. A link that contains the path opens the same view.
 """
@@ -25,14 +26,14 @@ from ...model.engine.interpreter import FullState, Interpreter, Step
 
 LONGEST = 1_000  # steps of a path
 DIGITS = 5
-KEPT = 4_096  # states whose steps are kept
-MOST_BLOCKED = 6  # bindings of a table that are explained one by one
+KEPT = 4_096  # states whose steps are stored
+MOST_BLOCKED = 6  # bindings of a table with separate explanations
 
 Path = tuple[int, ...]
 
 
 class PathError(ValueError):
-    """A path that leads nowhere. The message is one line that says where it ends."""
+    """A path with an impossible step. The message is one line that names the place."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,13 @@ class Run:
 
     @property
     def state(self) -> FullState:
-        """Where it ends."""
+        """The last state."""
         return self.states[-1]
 
 
 @dataclass(frozen=True)
 class Broken:
-    """A property that a state or the step to it breaks, as a sentence (`told`), and why."""
+    """A property that a state or the step to it breaks, as a sentence (`told`), with the reason."""
 
     item: Property
     told: str
@@ -60,7 +61,7 @@ class Broken:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A row that isn't taken, and the false parts of its condition."""
+    """A row that no step can take, and the false parts of its condition."""
 
     row: str
     why: tuple[str, ...]
@@ -78,7 +79,8 @@ class Blocked:
 
 @dataclass(frozen=True)
 class BlockedTable:
-    """A table without a row that can be taken, at least for some instances: `more` are left out."""
+    """A table without a possible row, at least for some instances. `more` is the number of omitted
+    instances."""
 
     table: str
     blocked: tuple[Blocked, ...]
@@ -86,7 +88,7 @@ class BlockedTable:
 
 
 class Session:
-    """An instance that is explored. Many threads may ask at once."""
+    """An explored instance. It is safe for several threads."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -131,8 +133,8 @@ class Session:
         return Run((first, *path[1:]), tuple(states), tuple(steps))
 
     def extended(self, path: Path, states: Sequence[FullState], taken: Sequence[Step] = ()) -> Path:
-        """The path that goes on with the states behind the first one, which it comes to, and with
-        the steps `taken`, where they are given. Raises PathError where there is none."""
+        """The path, extended by steps through `states`. Their first one is the end of the path. With
+        `taken`, only these steps count. Raises PathError if there is no such step."""
         found = list(path)
         for at, (before, after) in enumerate(pairwise(states)):
             numbers = (
@@ -148,7 +150,8 @@ class Session:
         return tuple(found)
 
     def path_of(self, states: Sequence[FullState], taken: Sequence[Step] = ()) -> Path:
-        """The path of a run from one of the first states. Raises PathError where there is none."""
+        """The path of a run from one of the first states. Raises PathError if there is no such
+        path."""
         if states[0] not in self.initials:
             raise PathError("its first state is none of the system's")
         return self.extended((self.initials.index(states[0]),), states, taken)
@@ -163,7 +166,8 @@ class Session:
         return replace(shown, action=f"{event}({', '.join(inside)})" if inside else event)
 
     def is_fault(self, step: Step) -> bool:
-        """Whether a step is of the environment: of the network, or of an event with a budget."""
+        """Whether a step belongs to the environment: to the network, or to an event with a
+        budget."""
         return actor_of(step) == NETWORK or step.action.table.partition(".")[2] in self._budgeted
 
     def broken(self, run: Run) -> Iterator[Broken]:
@@ -182,7 +186,7 @@ class Session:
     # Why not ------------------------------------------------------------------------------------
 
     def blocked(self, state: FullState) -> Iterator[BlockedTable]:
-        """Each table with impossible steps in a state, and why."""
+        """Each table with impossible steps in a state, and the reasons."""
         taken = {(id(step.action), step.bound) for step in self.steps(state)}
         for index, action in enumerate(self.instance.actions):
             with self._lock:
@@ -218,7 +222,7 @@ class Session:
         return Blocked(who, (), tuple(refusals))
 
     def who(self, action: Action, bound: Mapping[Expression, Value]) -> str:
-        """The instances that a table is about, with these bindings."""
+        """The instances that a table concerns, with these bindings."""
         named = [show_value(of.data.type, bound[of]) for of in action.bounds]
         if action.choice is not None:
             kind = next(
@@ -231,13 +235,13 @@ class Session:
 
 
 def _parameter(of: Expression, value: Value) -> str:
-    """A parameter of an event: its name too, unless that of its value says it."""
+    """A parameter of an event: its value, with its name unless the value's name includes it."""
     shown, name = show_value(of.data.type, value), of.data.name
     return shown if shown.rstrip("0123456789") == name else f"{name}={shown}"
 
 
 def read_path(text: str) -> Path:
-    """A path as a link has it: numbers with dots between them. Raises PathError."""
+    """The path of a link's text: numbers with dots between them. Raises PathError."""
     if not text:
         return (0,)
     parts = text.split(".", LONGEST + 2)

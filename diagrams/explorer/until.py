@@ -1,4 +1,4 @@
-"""A shortest run from a state to one where a goal is met, found by the checker."""
+"""A shortest run from a state to a state that meets a goal, found by the checker."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def until(
     known: Mapping[str, Place],
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Found:
-    """A shortest run from the state to one where the goal is met; the search ends early when it is
+    """A shortest run from the state to a state that meets the goal. The search ends early if it is
     `cancelled`. Raises GoalError."""
     begun = time.monotonic()
 
     def hurry(_: Any) -> None:
         if cancelled() or time.monotonic() - begun > SECONDS:
-            raise KeyboardInterrupt  # ends a search, which keeps its results
+            raise KeyboardInterrupt  # ends a search and keeps its results
 
     try:
         goal, is_stuck = goal_of(instance, text, known)

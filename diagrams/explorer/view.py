@@ -22,7 +22,7 @@ from ..report.state import laid_out
 from ..templates import templates
 from .session import BlockedTable, Run, Session, as_text
 
-MOST_SHOWN = 60  # possible steps at once: who looks for others filters
+MOST_SHOWN = 60  # shown possible steps; the filter finds others
 
 HERE = File(__file__).parent
 
@@ -48,18 +48,18 @@ class Offer:
 
     @property
     def inside(self) -> str:
-        """The text behind it, in brackets."""
+        """The text after the event, in brackets."""
         return self.step.action.removeprefix(self.event)
 
     @property
     def changes(self) -> list[str]:
-        """The fields that it changes, by the step's own names."""
+        """The fields that the step changes, by its names."""
         return [f"{where}: {f'{a} → ' if a else ''}{b}" for where, a, b in self.step.changes]
 
 
 @dataclass(frozen=True)
 class Views:
-    """Views of a session, with another release beside it where there is one."""
+    """Views of a session, with a comparison to another release if there is one."""
 
     session: Session
 
@@ -70,8 +70,8 @@ class Views:
     def of(
         self, run: Run, beside: Session | None, find: str, searched: Mapping[str, str]
     ) -> dict[str, Any]:
-        """The view of a run as data for the page; of the possible steps those that have the words
-        `find`. `searched` has what searches for goals from the first state found."""
+        """The view of a run as data for the page. It has only the possible steps with the words
+        `find`. `searched` has the results of searches for goals from the first state."""
         session, state = self.session, run.state
         possible = session.steps(state)
         offers = sorted(
@@ -123,7 +123,7 @@ class Views:
         }  # fmt: skip
 
     def blocked(self, run: Run) -> str:
-        """Why impossible steps are impossible."""
+        """The reasons for which impossible steps are impossible."""
         by_machine: dict[str, list[BlockedTable]] = {}
         for table in self.session.blocked(run.state):
             by_machine.setdefault(table.table.partition(".")[0], []).append(table)
@@ -173,14 +173,14 @@ def _otherwise(step: Step, other: Step | None, session: Session, beside: Session
 
 
 def between(instance: Instance, ours: FullState, theirs: FullState) -> Iterator[str]:
-    """The parts of a state that another release has otherwise."""
+    """The parts of a state that differ in another release."""
     for variable, a, b in zip(instance.variables, ours, theirs, strict=True):
         for where, mine, other in differences(variable.type, variable.name, a, b):
             yield f"{where}: {other}" + (f" (here {mine})" if mine else "")
 
 
 def _only_beside(session: Session, beside: Session, state: FullState) -> Iterator[str]:
-    """The steps that are possible only in the release beside."""
+    """The steps that are possible only in the other release."""
     ours = {_event(step) for step in session.steps(state)}
     for event, step in _by_event(beside, state).items():
         if event not in ours:
@@ -205,7 +205,7 @@ def _texts(first: Sequence[str], changes: Sequence[Sequence[tuple[int, str]]]) -
 
 
 def comparable(a: Instance, b: Instance) -> bool:
-    """Whether a state of the one is a state of the other, too."""
+    """Whether both instances have the same variables, so that their states are comparable."""
     return [(v.name, str(v.type)) for v in a.variables] == [
         (v.name, str(v.type)) for v in b.variables
     ]

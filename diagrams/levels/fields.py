@@ -1,5 +1,5 @@
-"""A machine whose state is no single field, as its fields: each with the rows that write it, and a
-sequence with the places that it has."""
+"""The fields of a machine without a state field: each with the rows that write it, and a sequence
+with its number of places."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MOST_PLACES = 12
 
 @dataclass(frozen=True)
 class Part:
-    """A field, or a part of its record: `per` are the keys that there is one for each of, `places`
-    so many as a sequence has, and none where it is no sequence. `pair` has the rows that write it.
+    """A field, or a part of its record. `per` are the keys that distinguish its copies. `places` is
+    the size of a sequence, or None. `pair` has the rows that write it.
     """
 
     name: str
@@ -55,7 +55,7 @@ def fields_of(
 def _leaves(
     kind: Type, name: str, per: tuple[str, ...]
 ) -> Iterator[tuple[str, Type, tuple[str, ...]]]:
-    """The parts that a value always has: each name, type, and the keys on the way to it."""
+    """The fixed parts of a value: each name, type, and the keys that lead to it."""
     if isinstance(kind, Map):
         yield from _leaves(kind.of, name, (*per, str(kind.key)))
     elif isinstance(kind, Record):
@@ -68,7 +68,7 @@ def _leaves(
 def _writers(
     system: System, machine: Machine, releases: tuple[str, ...]
 ) -> dict[tuple[str, Name], list[str]]:
-    """The releases, by part that a row writes, and by row."""
+    """The releases, by written part and by row."""
     found: dict[tuple[str, Name], list[str]] = {}
     for release, tables in taken_in(system, releases).items():
         for table, row in ((table, row) for table, rows in tables.items() for row in rows):
@@ -89,7 +89,7 @@ def _parts(machine: Machine, table: Table, row: Row) -> set[str]:
 
 
 def _written(machine: Machine, target: Expression, value: Expression) -> Iterator[str]:
-    """The parts of the machine's fields that an update sets; none for another machine's field."""
+    """The parts of the machine's fields that an update sets; empty for another machine's field."""
     inner: list[str] = []
     place = target
     while place.op in ("get", "index"):

@@ -1,4 +1,4 @@
-"""A trace laid over state diagrams: which edge each step takes, and where each instance is then."""
+"""A trace on state diagrams: the edge of each step, and the state of each instance after it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def overlay(
     steps: list[tuple[Move, ...]] = []
     for at, step in enumerate(trace.steps):
         row = rows.get((step.table, step.row))
-        # the last step may reach no state, where it leaves a range
+        # the last step reaches no state if it leaves a range
         state = trace.states[at + 1] if at + 1 < len(trace.states) else None
         moved = () if state is None else (m for t in tracks for m in t.step(step, row, state))
         steps.append(tuple(moved))
@@ -49,7 +49,7 @@ def overlay(
 
 
 class _Track:
-    """The instances of a machine along a run: in which state each is drawn."""
+    """The instances of a machine along a run, each with its state in the drawing."""
 
     def __init__(self, instance: Instance, machine: Machine, diagram: StateDiagram) -> None:
         self.machine = machine

@@ -1,7 +1,7 @@
 """State diagrams as one HTML file, in levels: an edge opens its rows, a row its guard and source.
 
-A slider fades the parts that a release doesn't have. A trace can be laid over the diagrams. The
-file needs no network, and takes nothing of a declaration for markup.
+A slider fades the parts that a release lacks. The page can show a trace on the diagrams. The file
+needs no network. Texts of a declaration are never markup.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Drawn:
     pairs: list[Pair]
     svg: str = ""
     hidden: frozenset[int] = frozenset()
-    """The numbers of the pairs without an arrow: their effect is written in a state, or left
-    out."""
+    """The numbers of the pairs without an arrow: a state shows their effect as text, or the picture
+    omits it."""
     parts: tuple[Part, ...] = ()
 
 
@@ -48,10 +48,10 @@ Diagrams: TypeAlias = Sequence[tuple[Machine, StateDiagram | None]]
 def diagrams_of(
     system: System, machines: Sequence[Machine] = (), shown: str | None = None
 ) -> Diagrams:
-    """The diagrams of these machines of the system, or of all that some row writes to, over the
-    releases that it may be checked at, and `shown`; none of a machine without a state field.
+    """The diagrams of these machines of the system (default: all machines that some row writes to),
+    over the system's releases and `shown`. A machine without a state field has no diagram.
 
-    Raises DeclarationError where there is no such machine or release.
+    Raises DeclarationError for an unknown machine or release.
     """
     releases = _releases(system, shown)
     found: list[tuple[Machine, StateDiagram | None]] = []
@@ -72,8 +72,8 @@ def to_html(
     shown: str | None = None,
     run: tuple[Instance, Trace] | None = None,
 ) -> str:
-    """The page of these machines of the system, those with a state first. It begins with the
-    release `shown`, or with all of them. `run` is laid over it."""
+    """The page of these machines of the system; machines with a state field come first. It begins
+    with the release `shown`, or with all releases. It shows the trace `run` on the diagrams."""
     releases = _releases(system, shown)
     constants = _constants(system) if run is None else run[0].constants
     drawn: list[Drawn] = []

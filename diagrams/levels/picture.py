@@ -1,5 +1,5 @@
-"""The first level of a state diagram as SVG that a page can work with: states and edges can be
-opened, and each part says of which releases it is."""
+"""The first level of a state diagram as interactive SVG: a click opens a state or an edge, and each
+part has its releases."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Picture:
         whole.attrib.pop("id")
         for part in list(whole):
             part.attrib.pop("id", None)  # a page has several pictures
-            if part.tag == f"{{{SVG}}}polygon":  # the white behind it all
+            if part.tag == f"{{{SVG}}}polygon":  # the white background
                 whole.remove(part)
             title = part.find(f"{{{SVG}}}title")
             if part.tag == f"{{{SVG}}}title":
@@ -60,7 +60,7 @@ class _Picture:
         return ElementTree.tostring(root, encoding="unicode", short_empty_elements=False)
 
     def node(self, part: ElementTree.Element, node: Node) -> None:
-        """A state, which opens all that leads to it and from it."""
+        """A state. It opens the pairs that lead to it and from it."""
         state = next(each for each in self.diagram.states if each.name == node.name)
         around = [pair for pair in self.pairs if node.name in (pair.source, pair.target)]
         self.open(part, f"State {node.name}: {len(around)} edges", state.releases)
@@ -70,7 +70,7 @@ class _Picture:
         self.texts(part, [*((text, frozenset[str]()) for text in lines), *inside])
 
     def edge(self, part: ElementTree.Element, edge: Edge) -> None:
-        """An edge, which opens its rows."""
+        """An edge. It opens its rows."""
         some = frozenset[str]().union(*edge.when)
         words = " ".join(edge.lines)
         self.open(part, f"From {edge.tail} to {edge.head}: {words}", some)

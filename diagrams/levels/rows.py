@@ -21,7 +21,7 @@ Name = tuple[str, str]  # of a table, and of a row of it
 
 @dataclass(frozen=True)
 class Variant:
-    """A row in some releases; `at` is its place among the rows that are tried."""
+    """The form of a row in some releases. `at` is its place in the order of the rows."""
 
     when: str
     span: str
@@ -41,13 +41,14 @@ class ToldRow:
     name: str
     machine: str
     waits: str
-    """What the whole table asks for."""
+    """The condition of the whole table."""
     variants: tuple[Variant, ...]
 
 
 @dataclass(frozen=True)
 class Way:
-    """A row that leads along an edge, after one of these runs of rows that prepared the state."""
+    """A row that leads along an edge, with the sequences of rows that may have prepared the
+    state."""
 
     row: Name
     when: str
@@ -57,7 +58,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Pair:
-    """All that leads from one state to another."""
+    """The rows that lead from one state to another."""
 
     source: str
     target: str
@@ -67,14 +68,13 @@ class Pair:
 
 
 def when(some: Collection[str], releases: tuple[str, ...]) -> tuple[str, str]:
-    """A bit for each release, whether it is one of them (none if all are), and the same in
-    words."""
+    """A bit for each release of the rows (empty for every release), and the same in words."""
     bits = "".join("1" if release in some else "0" for release in releases)
     return bits if "0" in bits else "", span(some, releases) or "all releases"
 
 
 def pairs_of(system: System, diagram: StateDiagram) -> list[Pair]:
-    """The pairs of states of a diagram, with every row that leads from the one to the other."""
+    """The pairs of states of a diagram, with every row that leads from the first to the second."""
     found: dict[tuple[str, str], list[Transition]] = {}
     for transition in diagram.transitions:
         if transition.moves:
@@ -100,7 +100,8 @@ def _ways(system: System, ways: list[Transition], diagram: StateDiagram) -> Iter
 
 
 def _names(system: System, machine: str, steps: Steps) -> tuple[Name, ...]:
-    """The tables of rows that are given by their events, the machine's own before another's."""
+    """The tables of rows that are given by their events; the machine's tables come before
+    others."""
     tables = sorted(system.tables, key=lambda table: table.machine.name != machine)
     return tuple(
         next(
@@ -116,7 +117,7 @@ def _names(system: System, machine: str, steps: Steps) -> tuple[Name, ...]:
 
 @lru_cache(maxsize=4)
 def taken_in(system: System, releases: tuple[str, ...]) -> dict[str, dict[Table, tuple[Row, ...]]]:
-    """The tables whose event can happen, by release, with the rows that can be taken."""
+    """The tables whose event can happen, by release, with their possible rows."""
     return {
         release: {
             table: tuple(row for row, _ in taken(table, system.protocols, release, {}))

@@ -1,6 +1,6 @@
 """The playground's answers: those of an explorer for any system, and of the gallery of puzzles.
 
-They run in the browser, in a worker. `answered` takes and gives JSON.
+They run in the browser, in a worker. `answered` takes and returns JSON.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .search import Search
 
 HERE = File(__file__).parent
 FIRST = "resend"
-"""The system that the page begins with, at its release 1, which has the mistake."""
-FEW = 5  # properties that are shown at once
-SLICE = 0.05  # seconds of a search between two looks for a cancellation
+"""The page's first system, at its release 1, which has a mistake."""
+FEW = 5  # shown properties
+SLICE = 0.05  # seconds of a search between two checks for a cancellation
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Settings of a system, as a form or a link has them."""
+    """Settings of a system, from a form or a link."""
 
     system: str
     release: str = ""
@@ -42,8 +42,8 @@ class Choice:
 
 
 class Playground:
-    """A page's explorer, its search and its puzzle. `examples` are systems beside the shipped
-    ones, by name, and `runs` the shortest runs of puzzles."""
+    """A page's explorer, its search and its puzzle. `examples` are additional systems by name, and
+    `runs` the shortest runs of puzzles."""
 
     def __init__(
         self, examples: Mapping[str, Callable[[], System]], runs: Mapping[str, Path]
@@ -56,7 +56,7 @@ class Playground:
         self.explorer = self._explorer(Choice(FIRST, "1"))
 
     def answer(self, name: str, query: Query) -> dict[str, Any]:
-        """The answer to a request of the page. Raises those of `WRONG`."""
+        """The answer to a request of the page. Raises the errors of `WRONG`."""
         explorer = self.explorer
         match name:
             case "view":
@@ -109,7 +109,7 @@ class Playground:
         return {"path": "0", **self.opened()}
 
     def opened(self) -> dict[str, Any]:
-        """The parts of the page around the views, for the system that is open."""
+        """The parts of the page around the views, for the open system."""
         page = self.explorer.page()
         instance = self.explorer.session.instance
         settings = part(
@@ -126,8 +126,8 @@ class Playground:
         }
 
     def _followed(self, text: str) -> dict[str, Any]:
-        """The path of a link, whose settings are taken; or why it isn't followed. Then the page
-        stays as it is."""
+        """The path of a link, after a change to its settings; or the reason why the link is
+        refused. Then the page doesn't change."""
         try:
             link = read_link(text)
             if not difference(link, self.explorer.link((0,))):
@@ -143,7 +143,7 @@ class Playground:
     # Searches -----------------------------------------------------------------------------------
 
     def _more(self) -> dict[str, Any]:
-        """A part of the search: its end, or how far it has come."""
+        """Continues the search: its result, or its progress."""
         if self._search is None:
             raise PathError("no search is in progress")
         search, run, goal = self._search
@@ -174,8 +174,8 @@ class Playground:
         }
 
     def _hint(self, path: Path) -> dict[str, Any]:
-        """The number of the next step of the shortest run, if the path is on it; otherwise how far
-        to go back."""
+        """The number of the next step of the shortest run, if the path is on it; otherwise the
+        number of steps to go back."""
         if self._puzzle is None:
             raise PathError("no puzzle is open")
         puzzle, best = self._puzzle
@@ -191,7 +191,7 @@ class Playground:
         return {"take": number, "told": told}
 
     def _mended(self, path: Path) -> dict[str, Any]:
-        """The same run with what mends the bug, up to the first step that differs."""
+        """The same run with the fix of the bug, up to the first step that differs."""
         if self._puzzle is None:
             raise PathError("no puzzle is open")
         puzzle, _ = self._puzzle
@@ -214,8 +214,8 @@ def shortest(puzzle: Puzzle) -> Path:
 
 
 def repeated(here: Session, run: Run, other: Session) -> tuple[Path, str]:
-    """The path of the same events in another release, up to the first one that takes another row or
-    isn't possible, and a sentence that names it."""
+    """The path of the same events in another release, up to the first event that takes another row
+    or is impossible; and a sentence about this event."""
     found: Path = (run.path[0],) if run.path[0] < len(other.initials) else (0,)
     is_comparable = comparable(here.instance, other.instance)
     for number, (state, step) in enumerate(zip(run.states, run.steps, strict=False), 1):

@@ -1,4 +1,4 @@
-"""The playground as a worker of the page has it, with the examples beside the shipped systems."""
+"""The playground in the page's worker, with the shipped systems and the examples."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Puzzle:
 
     @cached_property
     def bug(self) -> Bug:
-        """The bug that a solution runs into."""
+        """The bug that a solution shows."""
         return bug_of(self.of)
 
     @property
@@ -31,12 +31,12 @@ class Puzzle:
 
     @property
     def finding(self) -> int | None:
-        """The number of the finding that it is, if it is one."""
+        """The number of the finding, if the puzzle is a finding."""
         return next((found.number for found in FINDINGS if found.bug == self.of), None)
 
     @property
     def remedy(self) -> str:
-        """The release or the features that mend it, as a user reads them."""
+        """The release or the features that fix it, in words."""
         bug = self.bug
         if bug.shown_at != bug.fixed_at:
             return bug.fixed_at
@@ -186,7 +186,7 @@ PUZZLES: Final = (
 
 
 def puzzle_of(name: str) -> Puzzle:
-    """The puzzle of that bug. Raises DeclarationError where there is none."""
+    """The puzzle of this bug. Raises DeclarationError if there is none."""
     for puzzle in PUZZLES:
         if puzzle.of == name:
             return puzzle

@@ -1,4 +1,4 @@
-"""Pyodide, which is Python for browsers: fetched from npm's registry, and checked."""
+"""Fetches Pyodide (Python for browsers) from npm's registry, and checks its hash."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ VERSION: Final = "314.0.7"
 SHA512: Final = (
     "0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A=="
 )
-"""The hash of the package, as npm has it."""
+"""The package's hash at npm."""
 FILES: Final = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
-"""The files that a page needs."""
+"""The files for the page."""
 CACHE: Final = Path(__file__).parents[2] / "build" / "pyodide"
 
 

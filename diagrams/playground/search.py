@@ -1,4 +1,5 @@
-"""A breadth-first search in the interpreter, a part at a time: it can end between any two."""
+"""A breadth-first search in the interpreter. It runs in parts, and can be ended between two
+parts."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ from ...model.engine.interpreter import FullState
 from ..explorer.goals import Found, GoalError, Place, goal_of
 from ..explorer.session import Session
 
-MOST = 100_000  # states that are kept
+MOST = 100_000  # stored states
 
 
 class Search:
-    """A search for a shortest run from a state to one where a goal is met. Raises GoalError."""
+    """A search for a shortest run from a state to a state that meets a goal. Raises GoalError."""
 
     def __init__(
         self, session: Session, state: FullState, goal: str, known: Mapping[str, Place]
@@ -32,11 +33,12 @@ class Search:
 
     @property
     def seen(self) -> str:
-        """How far it has come."""
+        """The progress in words."""
         return f"{len(self._came):,} states"
 
     def go_on(self, seconds: float) -> Found | None:
-        """Searches on for this time: a run, or none, or None if there is more to search."""
+        """Continues the search for this time. Returns the result, or None if the search isn't
+        finished."""
         until = time.monotonic() + seconds
         while not self._met and self._open and len(self._came) < MOST:
             if time.monotonic() > until:

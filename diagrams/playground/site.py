@@ -73,7 +73,7 @@ def _index(puzzles: Sequence[Puzzle]) -> str:
 
 
 def _first_answers(playground: Playground) -> dict[str, Any]:
-    """The answers that need no Python: of all runs of the first system, which are few."""
+    """The answers for all runs of the first system. They need no Python."""
     paths, near = list[str](), ["0"]
     while near:
         paths += near
@@ -94,7 +94,7 @@ def _longer(playground: Playground, path: str) -> Iterator[str]:
 
 
 def _python() -> str:
-    """The script with Python and its files, those that aren't compressed by gzip."""
+    """The script with Python and its files; files without compression are compressed by gzip."""
     files = {**pyodide.files(), "epochfence.zip": _package(), "lock.json": _lock()}
     packed = {
         name: content if name.endswith(".zip") else gzip.compress(content, 9, mtime=0)
@@ -105,14 +105,14 @@ def _python() -> str:
 
 
 def _lock() -> bytes:
-    """Pyodide's list of packages: empty, as all that is needed comes with the page."""
+    """Pyodide's list of packages: empty, because the page has all necessary packages."""
     info = {"arch": "wasm32", "platform": "emscripten", "version": pyodide.VERSION,
             "python": "3.14.0", "abi_version": "2026_0"}  # fmt: skip
     return json.dumps({"info": info, "packages": {}}).encode()
 
 
 def _package() -> bytes:
-    """This package, as far as the playground runs it, and those that it needs."""
+    """The parts of this package that the playground runs, and the packages that they need."""
     found: dict[str, bytes] = {}
     for name in SINGLE:
         if (ROOT / name).is_file():
@@ -142,7 +142,7 @@ def _files(folder: Path, name: str) -> dict[str, bytes]:
 
 
 def _as_data(values: Mapping[str, Any]) -> str:
-    """JSON that stands in a page: it has no markup."""
+    """JSON for a page, with markup escaped."""
     return json.dumps(values).replace("<", "\\u003c")
 
 
@@ -156,7 +156,7 @@ def _own(name: str) -> str:
 
 
 def main(folder: str) -> None:
-    """Writes the files to a folder, which is made."""
+    """Creates a folder and writes the files to it."""
     to = Path(folder)
     to.mkdir(parents=True, exist_ok=True)
     for name, content in site().items():

@@ -1,4 +1,4 @@
-"""The site's page of each known bug: what happens, in which releases, the run, and the fix."""
+"""The site's page of each known bug: its effect, its releases, the run, and the fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The generated pages on errors: an overview, and a page for each error's name."""
+"""The generated pages on errors: an overview, and a page for each error."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The meaning of an error code: the rows of brokers that answer it, and the client's reaction.
 
-All of it is read off the rows, at real ranges. `epochfence explain-error` prints it, and
-`make docs` writes a page for each error.
+All of it is derived from the rows, at real ranges. `epochfence explain-error` prints it, and `make
+docs` writes a page for each error.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ _ANSWERS: Final = {"InitProducerIdResponse": "InitProducerId", "EndTxnResponse":
 """The requests of a machine's messages."""
 COMMITS: Final = frozenset({"PREPARE_COMMIT", "COMPLETE_COMMIT"})
 MOST: Final = 40
-"""A field that may have more values than these passes on those of another machine."""
+"""A field that may have more values than this passes on another machine's values."""
 _APPEND: Final = "TransactionStateManager.appendTransactionToLog"
 _REFUSED: Final = "The broker refuses it before the protocol's tables"
 UNKNOWN: Final = -1
@@ -146,16 +146,16 @@ class Answer:
 
     request: str
     place: str
-    """The row's label; of an error that no row has, empty."""
+    """The row's label; empty for an error outside the rows."""
     text: str
     source: str
     may_be_committed: bool | None = None
-    """Of EndTxn: whether the entry may be on its way to a commit, or there; an earlier attempt has
-    done that. None of other requests: their transaction isn't committed."""
+    """For EndTxn: whether an earlier attempt may have decided or completed a commit. None for other
+    requests: their transaction isn't committed."""
 
     @property
     def sentence(self) -> str:
-        """The row in words, and of EndTxn whether the transaction may be committed then."""
+        """The row in words; for EndTxn also whether the transaction may be committed."""
         if self.may_be_committed is None:
             return f"{self.text}."
         is_it = "may be" if self.may_be_committed else "isn't"
@@ -164,28 +164,28 @@ class Answer:
 
 @dataclass(frozen=True)
 class Handling:
-    """A row of a client that takes the error of an answer."""
+    """A row of a client that handles the error of an answer."""
 
     request: str
     place: str
     text: str
     source: str
     raises: tuple[str, ...]
-    """The errors that the call or the record's future fails with."""
+    """The errors of the failed call, or of the record's future."""
     outcome: Outcome
     idempotent: bool
-    """Whether it is a client without transactional id."""
+    """Whether the row is of a client without transactional id."""
 
     @property
     def sentence(self) -> str:
-        """The row in words, and the errors that the application gets."""
+        """The row in words, with the application's errors."""
         raised = f" ({', '.join(self.raises)})" if self.raises else ""
         return f"{self.text}{raised}."
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """An error at one release of the client and one of the brokers."""
+    """An error at a release of the client and a release of the brokers."""
 
     error: str
     code: int
@@ -197,7 +197,7 @@ class Meaning:
     def of(self, request: str) -> Meaning:
         """The part that concerns one request.
 
-        Raises DeclarationError for a request that isn't answered so.
+        Raises DeclarationError for a request that never gets this error.
         """
         if request not in self.requests:
             raise DeclarationError(
@@ -209,13 +209,14 @@ class Meaning:
 
     @property
     def requests(self) -> tuple[str, ...]:
-        """The requests that a broker answers so; if there are none, those that a client knows."""
+        """The requests that a broker answers with the error; if there are none, the requests whose
+        client handles it."""
         every = self.answers or self.handlings
         return tuple(dict.fromkeys(each.request for each in every))
 
     @property
     def advice(self) -> Iterator[str]:
-        """Of one request: whether the transaction may be committed, and the remedies."""
+        """The remedies for one request, and whether the transaction may be committed."""
         if any(each.may_be_committed for each in self.answers):
             yield (
                 "If an earlier attempt to commit got no answer, the transaction may be committed. "
@@ -241,7 +242,8 @@ class Meaning:
 
 
 def meaning(error: str, client: str | None = None, broker: str | None = None) -> Meaning:
-    """The meaning of an error, by its name or number, between a client and brokers of releases.
+    """The meaning of an error, by its name or number, at these releases of the client and the
+    brokers.
 
     Raises DeclarationError for an unknown error or release.
     """
@@ -264,7 +266,8 @@ def meaning(error: str, client: str | None = None, broker: str | None = None) ->
 
 
 def names() -> tuple[str, ...]:
-    """The errors that a broker of some release answers a request of the protocol with."""
+    """The names of all errors with which a broker of some release answers a request of the
+    protocol."""
     found = {error for release in KAFKA.releases for error, _ in _every(release, release)}
     return tuple(name for name in Errors.names if name in found - {"NONE"})
 
@@ -280,7 +283,7 @@ def _name(error: str) -> str:
 
 @cache
 def _every(protocol: str, broker: str) -> tuple[tuple[str, Answer], ...]:
-    """Each error with the places that answer so: by request, in the order of the broker's code."""
+    """Each error with its answers, by request, in the order of the broker's code."""
     found = [
         *_answers(AUTHORIZATION, AUTHORIZERS, broker, _AUTHORIZED),
         *(
@@ -306,13 +309,13 @@ def _every(protocol: str, broker: str) -> tuple[tuple[str, Answer], ...]:
 
 
 def _outside(request: str, text: str, source: str) -> Answer:
-    """An answer that no row gives: nothing is known of the transaction's state."""
+    """An answer from outside the rows. The transaction's state is unknown."""
     return Answer(request, "", text, source, request == "EndTxn" or None)
 
 
 def _by_leader(protocol: str) -> _Events:
-    """A leader's events; of the coordinator's errors, it passes on those that the coordinator has
-    in that release."""
+    """A leader's events. The leader passes on only those errors that the coordinator has in the
+    release."""
     (verification,) = (
         t for t in _real(COORDINATOR, KAFKA, protocol) if t.on is AddPartitionsByLeader
     )
@@ -356,17 +359,17 @@ def _answers(
 def _may_be_committed(table: Table, row: Row, known: Facts) -> bool:
     """Whether the coordinator's entry may have decided to commit, before the row or by it."""
     if table.machine is not transaction:
-        return True  # a broker that doesn't know
+        return True  # a broker without the information
     updates = dict(table.updates(row))
     after = _members(updates.get(entry.state, entry.state), known)
     if entry.state in updates and after and not after & COMMITS:
-        return False  # the row itself decides otherwise
+        return False  # the row decides otherwise
     states = (_members(entry.state, known), after)
     return any(not each or each & COMMITS for each in states)
 
 
 def _handled(error: str, protocol: str, *, idempotent: bool) -> Iterator[Handling]:
-    """The rows of a client that may take the error, at any time."""
+    """The rows of a client that may handle the error, in any state."""
     protocols = _OF_CLIENT[idempotent]
     for table in _real(CLIENT, protocols, protocol):
         request = _ANSWERED.get(table.on.name)
@@ -395,7 +398,7 @@ def _outcome(table: Table, row: Row, known: Facts) -> tuple[Outcome, tuple[str, 
 
 
 def _values(sent: Sending, field: str, known: Facts) -> frozenset[str]:
-    """The members that a field of a message may have; none if it may have any."""
+    """The members that a field of a message may have; empty if it may have any."""
     value = dict(sent.fields).get(field)
     return frozenset() if value is None else _members(value, known)
 

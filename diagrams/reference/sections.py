@@ -1,7 +1,7 @@
 """Long pages of the site, cut into an overview and a page for each section.
 
-In the repository such a page is one file. On the site its sections have pages of their own, below
-the page's address, and the overview lists them with the anchors that they had.
+In the repository such a page is one file. On the site each section is a page below the page's
+address. The overview lists the sections with their old anchors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from posixpath import dirname, join, normpath, relpath
 from markdown.extensions.toc import slugify, unique
 
 LARGEST = 350
-"""A section of more lines is cut again: at its own headings, or between the rows of its table."""
+"""The most lines of a section. A longer section is cut again: at its own headings, or between the
+rows of its table."""
 
 FENCE = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 """A fenced block of Markdown."""
@@ -27,7 +28,7 @@ _MARKUP = re.compile(r"[`*]|\]\([^)]*\)|\[|<[^>]*>")
 
 
 _WIDE = "---\nhide: [toc]\n---\n\n"
-"""A page without headings has no table of contents beside it."""
+"""The front matter of a page without headings: it has no table of contents."""
 
 
 @dataclass(frozen=True)
@@ -36,30 +37,30 @@ class _Heading:
     title: str
     anchor: str
     start: int
-    """Where its line begins in the page's text; a group of rows has no line."""
+    """The start of its line in the page's text; a group of rows has no line."""
     body: int
-    """Where the text behind it begins."""
+    """The start of the text after it."""
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A new page, which is a span of an old one."""
+    """A new page: a span of an old page."""
 
     name: str
     heading: _Heading | None
     start: int
     end: int
-    """Where its own text ends; behind it are the parts that it lists."""
+    """The end of its own text; the parts that it lists follow."""
     shift: int
-    """By how many levels its headings are raised."""
+    """The number of levels by which its headings rise."""
     inside: tuple[_Part, ...]
 
 
 def cut(pages: Mapping[str, str], long: Iterable[str]) -> dict[str, str]:
-    """All pages, with those called `long` cut and the links to their sections mended.
+    """Cuts the pages named `long`, and corrects the links to their sections.
 
-    Pages are Markdown by the path of their file, as `protocol/producer.md`. Only pages that differ
-    are in the result, the new ones among them. ValueError: a new page has the name of an old one.
+    Pages are Markdown by the path of their file, as `protocol/producer.md`. The result has only new
+    and changed pages. Raises ValueError if a new page has the name of an old one.
     """
     found: dict[str, str] = {}
     places: dict[tuple[str, str], str] = {}
@@ -79,7 +80,7 @@ def cut(pages: Mapping[str, str], long: Iterable[str]) -> dict[str, str]:
 
 
 def _headings(text: str) -> list[_Heading]:
-    """The headings below the page's own, with the anchors that the site gives them."""
+    """The headings below the page's title, with their anchors on the site."""
     hidden = _hidden(text)
     taken: set[str] = set()
     first = re.search(r"^# (.+)$", hidden, re.MULTILINE)
@@ -98,7 +99,7 @@ def _headings(text: str) -> list[_Heading]:
 
 
 def _hidden(text: str) -> str:
-    """The text with its fenced blocks blank."""
+    """The text, with spaces in place of its fenced blocks."""
     return FENCE.sub(lambda fence: re.sub(r"[^\n]", " ", fence[0]), text)
 
 
@@ -113,7 +114,7 @@ def _parts(name: str, text: str) -> _Part:
 def _part(
     name: str, heading: _Heading | None, start: int, end: int, text: str, below: list[_Heading]
 ) -> _Part:
-    """The page of a span; a page that isn't long is not cut."""
+    """The page of a span. It is cut only if it is long."""
     raised = (heading.level if heading else 1) - 1
     is_short = heading is not None and text.count("\n", start, end) <= LARGEST
     if not below and not is_short:
@@ -139,7 +140,7 @@ def _part(
 
 
 def _groups(text: str, start: int, end: int) -> list[_Heading]:
-    """The rows of a long table, in groups that are short, as headings."""
+    """The rows of a long table in short groups, as headings."""
     rows = [*_ROW.finditer(text, start, end)]
     groups: list[list[re.Match[str]]] = []
     for at, row in enumerate(rows, 1):
@@ -207,7 +208,7 @@ def _written(
 
 
 def _listed(part: _Part, text: str) -> str:
-    """A list of the pages inside, with the anchors that their headings had."""
+    """A list of the pages inside, with the old anchors of their headings."""
     lines: list[str] = []
     headings = _headings(text)
     for each in part.inside:
@@ -248,7 +249,7 @@ def _neighbours(
 
 
 def _mended(text: str, old: str, new: str, places: Mapping[tuple[str, str], str]) -> str:
-    """The links of a text from the page `old`, as the page `new` needs them."""
+    """A text of the page `old` with its links corrected for the page `new`."""
 
     def mend(match: re.Match[str]) -> str:
         path, hash_, anchor = match["target"].partition("#")

@@ -1,4 +1,5 @@
-"""How many states each level has, and how many rows walks took after how many steps, as plots."""
+"""Plots of the number of states of each level, and of the rows that walks took by number of
+steps."""
 
 from __future__ import annotations
 
@@ -7,14 +8,14 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 WIDTH, HEIGHT = 1000, 200
-"""Points of the plot, without what stands around it."""
-TICKS = 12  # depths that are written below it, at most
-BARS, CURVE_TICKS = 40, 8  # of a curve, at most: its numbers below are wider
+"""The size of the plot without its labels, in points."""
+TICKS = 12  # the most depths below the plot
+BARS, CURVE_TICKS = 40, 8  # the most for a curve: its numbers below are wider
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A level: the place of its bar, in points, and its text."""
+    """A level: the position of its bar in points, and its text."""
 
     x: float
     y: float
@@ -33,7 +34,7 @@ class Plot:
 
 
 def plot_of(levels: Sequence[int]) -> Plot | None:
-    """The plot of these levels, none where there are fewer than two."""
+    """The plot of these levels; None for fewer than two."""
     if len(levels) < 2:
         return None
     step = WIDTH / len(levels)
@@ -60,8 +61,8 @@ def plot_of(levels: Sequence[int]) -> Plot | None:
 
 
 def curve_of(curve: Sequence[tuple[int, int]], rows: int) -> Plot | None:
-    """The plot of how many of all rows were taken after how many steps; none without a point. Bars
-    are equally wide, as most rows are taken early."""
+    """The plot of the number of taken rows after each number of steps; None without a point. Bars
+    have the same width, because walks take most rows early."""
     if not curve or not rows:
         return None
     last = len(curve) - 1

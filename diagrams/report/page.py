@@ -1,6 +1,5 @@
-"""A result of `check` or `simulate` as one HTML file: verdict, bounds, coverage, and the
-counterexample to step through. It needs no network, and takes nothing of a declaration for
-markup."""
+"""A result of `check` or `simulate` as one HTML file: verdict, bounds, coverage, and an interactive
+counterexample. It needs no network. Texts of a declaration are never markup."""
 
 from __future__ import annotations
 
@@ -34,8 +33,8 @@ NO_WALK = "taken by no walk"
 
 @dataclass(frozen=True)
 class CoveredRow:
-    """A row of a table: how often a step took it, at which depth first (0: never), its source, and
-    why none did."""
+    """A row of a table: the number of steps that took it, the smallest depth of such a step (0:
+    none), its source, and the reason if no step took it."""
 
     table: str
     name: str
@@ -77,7 +76,7 @@ def to_html(instance: Instance, result: Covered) -> str:
 
 
 def _either(result: Covered) -> tuple[Result | None, Simulation | None]:
-    """The result as that of a search, or as that of walks."""
+    """The result as a search's result, or as a walk's result; the other one is None."""
     if isinstance(result, Result):
         return result, None
     return None, cast("Simulation", result)
@@ -90,7 +89,7 @@ def _plot(explored: Result | None, walked: Simulation | None) -> Plot | None:
 
 
 def _title(result: Covered) -> str:
-    """The headline: the verdict, or the property that doesn't hold and what happened."""
+    """The headline: the verdict, or the broken property and the violation."""
     if not result.exit_code and result.verdict is Verdict.INCONCLUSIVE:
         return NOTHING
     if result.verdict not in BROKEN or not result.reason:
@@ -166,7 +165,7 @@ def _by_table(rows: Iterable[CoveredRow]) -> dict[str, list[CoveredRow]]:
 
 
 def _by_reason(rows: Iterable[CoveredRow]) -> dict[str, list[CoveredRow]]:
-    """The rows by why they aren't taken, those without a known reason first."""
+    """The rows by the reason why no step takes them; rows without a known reason come first."""
     found: dict[str, list[CoveredRow]] = {}
     for row in rows:
         found.setdefault(row.why, []).append(row)
@@ -221,12 +220,12 @@ def _refused(instance: Instance, trace: Trace) -> list[dict[str, str]]:
 
 
 def steps_of(chart: Chart, rows: Mapping[tuple[str, str], Row]) -> list[dict[str, Any]]:
-    """The steps as pages show them; `rows` are by their tables and names."""
+    """The steps for pages; `rows` are by their tables and names."""
     return [_step(chart, step, rows.get((step.table, step.row))) for step in chart.steps]
 
 
 def _step(chart: Chart, step: ChartStep, row: Row | None) -> dict[str, Any]:
-    """A step; its arrow begins and ends at the places of lanes."""
+    """A step; its arrow begins and ends at lanes."""
     at = chart.lanes.index
     took = step.took
     here = at(step.lane)

@@ -1,4 +1,4 @@
-"""The states of a run as a page lays them out: a section for each machine, a column for each of its
+"""The layout of a run's states on a page: a section for each machine, a column for each of its
 instances, and the text of each cell."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...model.engine.interpreter import FullState
 
 @dataclass(frozen=True)
 class Field:
-    """A part of a machine's state: the cells that have its value, one for each column."""
+    """A part of a machine's state: a cell with its value for each column."""
 
     name: str
     cells: tuple[int, ...]
@@ -42,8 +42,8 @@ class Section:
 
 @dataclass(frozen=True)
 class States:
-    """`first` has the text of each cell in the first state, `changes` for each state behind it
-    which cells have another text from then on."""
+    """`first` has the text of each cell in the first state. `changes` has the cells with a new text
+    for each later state."""
 
     sections: tuple[Section, ...]
     first: tuple[str, ...]
@@ -95,7 +95,7 @@ def _cells(instance: Instance, state: FullState) -> Iterator[tuple[str, str, str
 
 
 def _parts(kind: Type, where: str, value: Value) -> Iterator[tuple[str, str]]:
-    """The parts that a value always has, each with where it is and its text."""
+    """The fixed parts of a value, each with its path and its text."""
     if isinstance(kind, Map) and isinstance(value, tuple):
         for at, each in enumerate(value):
             yield from _parts(kind.of, f"{where}[{kind.key}{at}]", each)

@@ -1,6 +1,6 @@
 """A run as an animation: who does what in each step, above the logs.
 
-The SVG moves by CSS alone, so that it does so in an `<img>`. A reader who prefers less motion sees
+Only CSS moves the SVG, so that it also moves in an `<img>`. A reader who prefers less motion sees
 the last step. The HTML page has the same frames, with buttons.
 """
 
@@ -22,16 +22,16 @@ from .sequence import HEAD
 from .svg import GAP, SIZE, SPACING, WRONG, Canvas, points
 
 LEAST, LANE = 760, 200
-"""Points of the picture at least, and from lane to lane at least."""
+"""The minimal width of the picture, and from lane to lane, in points."""
 STEP, END = 1.8, 6.0
-"""Seconds that a step is shown, and the last one."""
+"""The time for each step, and for the last one, in seconds."""
 _BY_HAND = " .f { display: none } .f.now { display: inline }"
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run to show: its chart, a sentence for each step, each actor's state behind each step, and
-    the logs in each state. `why` says what is wrong with its end, `harmful` in which step."""
+    """A run to show: its chart, a sentence for each step, each actor's state after each step, and
+    the logs in each state. `why` is the violation at its end, `harmful` the number of its step."""
 
     chart: Chart
     title: str
@@ -43,7 +43,7 @@ class Run:
 
 
 def to_svg(run: Run) -> bytes:
-    """The run as an SVG that shows a step after the other, again and again."""
+    """The run as an SVG that shows its steps one after another, in a loop."""
     picture = _Frames(run)
     return picture.canvas.finished(picture.height, _timing(run, picture.shown))
 
@@ -59,7 +59,7 @@ def to_html(run: Run) -> bytes:
 
 
 class _Frames:
-    """All frames above each other: each group is there from a step to another one."""
+    """All frames in one picture: each group is visible for a range of steps."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -72,7 +72,7 @@ class _Frames:
             lane: EDGE + apart // 2 + at * apart for at, lane in enumerate(self.chart.lanes)
         }
         self.shown: list[tuple[ElementTree.Element, int, int]] = []
-        """Each group, with the first and the last step that it is shown in."""
+        """Each group, with the first and the last step that shows it."""
         self.height = self.drawn()
 
     def drawn(self) -> int:
@@ -111,7 +111,7 @@ class _Frames:
             draw_logs(self.canvas, logs, y)
 
     def step(self, step: ChartStep, above: int, y: int) -> int:
-        """Draws what happens in a step, and what it means; where that ends."""
+        """Draws the events of a step, and their meaning. Returns the position below them."""
         canvas, number = self.canvas, step.number
         self.group(number, number)
         is_harmful = number == self.run.harmful
@@ -148,7 +148,7 @@ class _Frames:
         return y
 
     def waiting(self, number: int) -> str:
-        """The messages that were sent before a step and are taken after it."""
+        """The messages that are sent before a step and taken after it."""
         arrows = (arrow for step in self.chart.steps for arrow in step.sent)
         names = [
             f"{arrow.message} (step {arrow.sent})"
@@ -198,7 +198,7 @@ def _timing(run: Run, shown: Sequence[tuple[ElementTree.Element, int, int]]) -> 
             name = f"s{first}-{last}"
             frames = f"0% {{ opacity: {int(begin == 0)} }} {begin:.4g}% {{ opacity: 1 }}"
             frames += f" {end:.4g}% {{ opacity: {int(last >= steps)} }}"
-            if last == 0:  # the state before the first step isn't shown by itself
+            if last == 0:  # the state before the first step has no frame
                 frames = "0%, 100% { opacity: 0 }"
             yield f"@keyframes {name} {{ {frames} }}"
             yield f".{name} {{ animation-name: {name} }}"

@@ -13,15 +13,15 @@ from ..colours import INK, LINE, PARTIAL
 from .svg import GAP, GOOD, HIGH_WATERMARK, OPEN, SIZE, SPACING, WRONG, Canvas, points
 
 LEFT, EDGE = 134, 18
-"""Points before the first entry, and at the edges of the picture."""
+"""The space before the first entry, and at the edges of the picture, in points."""
 ENTRY, HIGH = 112, 40
-"""Points of an entry: its width and its height."""
+"""The width and the height of an entry, in points."""
 _STROKES = {COMMIT: GOOD, ABORT: WRONG}
-_LETTERS = 6  # points of one, about
+_LETTERS = 6  # points of one character, about
 
 
 def width_of(*states: Logs) -> int:
-    """The points that the logs of these states need."""
+    """The width that the logs of these states need, in points."""
     logs = [log for logs in states for log in logs]
     longest = max((len(log.entries) for log in logs if isinstance(log, ShownLog)), default=0)
     return LEFT + max(4, longest) * ENTRY + 5 * EDGE
@@ -47,14 +47,14 @@ def logs_address(logs: Logs) -> str:
 
 
 def draw_logs(canvas: Canvas, logs: Logs, y: int) -> int:
-    """Draws the logs from `y` on; where they end."""
+    """Draws the logs from `y` on. Returns the position below them."""
     for log in logs:
         y = _records(canvas, log, y) if isinstance(log, ShownRecords) else _log(canvas, log, y)
     return y
 
 
 def height_of(*states: Logs) -> int:
-    """The most points from top to bottom that the logs of any of these states need."""
+    """The largest height that the logs of these states need, in points."""
     return max((draw_logs(Canvas(width_of(logs)), logs, 0) for logs in states), default=0)
 
 

@@ -16,19 +16,21 @@ from .log import draw_logs, width_of
 from .svg import GAP, SIZE, SPACING, WRONG, Canvas, points
 
 LANE, MARGIN, HEAD = 240, 110, 34
-"""Points between two lanes, beside the first one, and of the boxes with their names."""
+"""The distance of lanes, the space beside the first one, and the size of the boxes with names, in
+points."""
 ARROW = 24
 """Points for an arrow above its text."""
 LETTERS = 34
-"""Letters of a line beside a lane: so many of this print are as wide as from lane to lane."""
+"""The number of letters of a line beside a lane: together they are as wide as the distance of
+lanes."""
 MANY, NARROW, FEWER_LETTERS = 5, 195, 27
-"""With so many lanes, and if the messages' names are short enough, they are closer to each other,
-and print can be read on a page of 815 points."""
+"""From this number of lanes on, lanes are closer to each other if the messages' names are short
+enough. Then the text is readable on a page of 815 points."""
 
 
 def to_svg(chart: Chart, title: str, why: tuple[str, ...] = (), logs: Logs = ()) -> bytes:
-    """The chart as SVG, `title` above it, and below it `why` something is wrong with its end, and
-    the `logs` at its end."""
+    """The chart as SVG, with the `title` above it. Below it are the violation at its end (`why`),
+    and the `logs` at its end."""
     return _Svg(chart.titled(), logs).drawn(title, why)
 
 
@@ -43,7 +45,7 @@ class _Svg(Canvas):
         self.places = {lane: MARGIN + at * self.lane for at, lane in enumerate(chart.lanes)}
         self.harmful = chart.harmful
         self.steps: dict[int, int] = {}
-        """The place of each step, in points from the top."""
+        """The position of each step, in points from the top."""
 
     def _are_short(self, lane: int) -> bool:
         """Whether the text above each arrow fits between two lanes of this distance."""
@@ -80,7 +82,7 @@ class _Svg(Canvas):
         return self.finished(y + GAP)
 
     def _legend(self, y: int) -> int:
-        """The meaning of the marks that the chart has, in a line."""
+        """A line with the meanings of the chart's marks."""
         took = [step.took for step in self.chart.steps if step.took is not None]
         marks = (
             ("●", WRONG, "the harmful step", self.harmful is not None),
@@ -101,7 +103,7 @@ class _Svg(Canvas):
         return y
 
     def _step(self, step: ChartStep, y: int) -> int:
-        """Draws a step from `y` on; where the next one begins."""
+        """Draws a step from `y` on. Returns the position of the next one."""
         here = self.places[step.lane]
         took = step.took
         if took is not None and took.source != step.lane:
@@ -131,8 +133,8 @@ class _Svg(Canvas):
         return y + GAP
 
     def _label(self, arrow: Arrow, width: int) -> list[str]:
-        """The lines above an arrow: the message, its error and when it was sent, on as few as they
-        fit on."""
+        """The lines above an arrow: the message, its error and the step of its sending, on as few
+        lines as possible."""
         label = _label(arrow)
         words = label.rsplit(" ", 1) if points(label) > width else [label]
         if arrow.is_late:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 from ..colours import FILL, FONT, INK, LINE, ON_DARK, PARTIAL, for_dark
 
 SIZE, SPACING, GAP = 12, 15, 10
-"""Points of print, from line to line, and between two parts."""
+"""The font size, the line height and the distance of two parts, in points."""
 WRONG = "#b3261e"
 GOOD = "#1d6b3a"
 HIGH_WATERMARK = "#2a5db0"
@@ -22,7 +22,8 @@ DARK = for_dark(
 
 
 class Canvas:
-    """A picture that grows downwards. `root` has its parts; those of `below` lie under them."""
+    """A picture that grows downwards. `root` has its parts; those of `below` are painted under
+    them."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -127,5 +128,5 @@ class Canvas:
 
 
 def points(text: str) -> int:
-    """About how wide a text is."""
+    """The approximate width of a text, in points."""
     return sum(9 if letter.isupper() else 6 for letter in text)
