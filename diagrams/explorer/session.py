@@ -133,8 +133,8 @@ class Session:
         return Run((first, *path[1:]), tuple(states), tuple(steps))
 
     def extended(self, path: Path, states: Sequence[FullState], taken: Sequence[Step] = ()) -> Path:
-        """The path, extended by steps through `states`. Their first one is the end of the path. With
-        `taken`, only these steps count. Raises PathError if there is no such step."""
+        """The path, extended by steps through `states`, whose first one is the end of the path.
+        With `taken`, only these steps count. Raises PathError if there is no such step."""
         found = list(path)
         for at, (before, after) in enumerate(pairwise(states)):
             numbers = (
