@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from epochfence.language import (
+    Expression,
     Instance,
     Int,
     Machine,
@@ -21,14 +22,16 @@ from epochfence.language import (
 class Ticker:
     """A machine with a number `x` from 0 to `most`, which `up` raises by one at each `tick`."""
 
-    def __init__(self, most: int = 3, name: str = "counter", *, any_initial: bool = False) -> None:
+    def __init__(
+        self, most: Expression | int = 3, name: str = "counter", *, any_initial: bool = False
+    ) -> None:
         self.machine = Machine(name)
         self.x = self.machine.field("x", Int(0, most), any_initial=any_initial)
         self.most = most
         self.tick = event("tick")
         self.up = Row("up", set={self.x: self.x + 1})
 
-    def below(self, limit: int, name: str = "Small") -> Property:
+    def below(self, limit: Expression | int, name: str = "Small") -> Property:
         """The property that x is below a number."""
         return invariant(name, self.x < limit, "x is small.")
 
@@ -42,7 +45,11 @@ class Ticker:
         return Table(self.machine, self.tick, rows or (self.up,), when=when)
 
     def system(
-        self, *properties: Property, to: int | None = None, rows: tuple[Row, ...] = (), **parts: Any
+        self,
+        *properties: Property,
+        to: Expression | int | None = None,
+        rows: tuple[Row, ...] = (),
+        **parts: Any,
     ) -> System:
         """The counter counts up to a number, or beyond its range; `parts` are of the system."""
         table = self.table(*rows, when=True if to is None else self.x < to)

@@ -16,6 +16,7 @@ from epochfence.checker.solver.bound import Bounded, bound
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Machine, Row, System, Table, event, instantiate, invariant
 from epochfence.tests.cli.test_cli import ROOT
+from epochfence.tests.systems.counter import Ticker
 
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")
 NODES = lang.constant("nodes", 2, 1, 3)
@@ -24,10 +25,10 @@ counter = Machine("counter")
 x = counter.field("x", lang.Int(0, 3))
 y = counter.field("y", lang.Map(NODE, lang.Int(0, 3)), any_initial=True)
 n = NODE.variable("n")
-plain = Machine("plain")
-z = plain.field("z", lang.Int(0, 3))
-unseen = plain.field("unseen", lang.Int(0, 1))
-unheard = plain.field("unheard", lang.Int(0, 1))
+plain = Ticker(name="plain")
+z = plain.x
+unseen = plain.machine.field("unseen", lang.Int(0, 1))
+unheard = plain.machine.field("unheard", lang.Int(0, 1))
 
 
 def told(result: Result | Bounded, *, coverage: bool = False, resume: str | None = None) -> str:
@@ -58,34 +59,24 @@ def test_a_counterexample_shows_with_which_of_its_initial_states_it_begins() -> 
 
 
 def test_a_counterexample_from_the_only_initial_state_does_not() -> None:
-    one = System(
-        "one",
-        (Table(plain, event("tick"), (Row("up", set={z: z + 1}),)),),
-        (invariant("Below", z < 2, "z stays below 2."),),
-        terminal=True,
-    )
-    shown = told(check(instantiate(one)))
+    shown = told(check(plain.instance(plain.below(2))))
     assert "begins" not in shown
-    assert "  one, protocol 1" in shown.splitlines()
+    assert "  counting, protocol 1" in shown.splitlines()
 
 
 def test_what_is_left_out_is_counted_in_english() -> None:
-    small = invariant("Below", z <= 2, "z stays below 3.")
-
     def of(*fields: lang.Expression) -> str:
         row = Row("up", set={z: z + 1, **{each: 1 - each for each in fields}})
-        ticking = Table(plain, event("tick"), (row,), when=z < 2)
-        return told(check(instantiate(System("one", (ticking,), (small,), terminal=True))))
+        return told(check(plain.instance(plain.below(3), to=2, rows=(row,))))
 
     assert "1 part of the state that nothing reads was left out" in of(unseen)
     assert "2 parts of the state that nothing reads were left out" in of(unseen, unheard)
 
 
 def test_a_property_without_a_case_is_counted_apart() -> None:
-    below = invariant("Below", z <= 2, "z stays below 3.")
+    below = plain.below(3, "Below")
     far = invariant("Far", (z == 3).implies(z > 3), "Nobody gets to 3.")
-    ticking = Table(plain, event("tick"), (Row("up", set={z: z + 1}),), when=z < 2)
-    shown = told(check(instantiate(System("one", (ticking,), (below, far), terminal=True))))
+    shown = told(check(plain.instance(below, far, to=2)))
     assert "\n  1 property holds: Below\n  1 holds vacuously: Far\n" in shown
     first = "1 of 2 properties holds in every state within the bounds (exhaustive)"
     ends = "terminal=True: a run may end anywhere. (exit 0, HOLDS) HOLDS, but: "
@@ -95,10 +86,8 @@ def test_a_property_without_a_case_is_counted_apart() -> None:
 
 def test_what_holds_vacuously_alone_is_inconclusive() -> None:
     far = invariant("Far", (z == 3).implies(z > 3), "Nobody gets to 3.")
-    ticking = Table(plain, event("tick"), (Row("up", set={z: z + 1}),), when=z < 2)
     known = lang.Unreached("z is never 3", ("Far",))
-    one = System("one", (ticking,), (far,), terminal=True, unreached=(known,))
-    result = check(instantiate(one))
+    result = check(plain.instance(far, to=2, unreached=(known,)))
     assert (result.verdict, [item.verdict for item in result.properties]) == (
         Verdict.INCONCLUSIVE,
         ["holds"],
@@ -110,9 +99,8 @@ def test_what_holds_vacuously_alone_is_inconclusive() -> None:
 def test_a_property_of_which_a_part_has_a_case_doesnt_hold_vacuously() -> None:
     halves = invariant("Halves", (z <= 2) & (z == 3).implies(z > 3), "z stays low, and low.")
     nested = invariant("Nested", (z == 1).implies((z < 2) & (z == 3).implies(z > 3)), "Twice.")
-    ticking = Table(plain, event("tick"), (Row("up", set={z: z + 1}),), when=z < 2)
     for part in (halves, nested):
-        result = check(instantiate(System("one", (ticking,), (part,), terminal=True)))
+        result = check(plain.instance(part, to=2))
         assert (result.verdict, result.untested) == (Verdict.HOLDS, {})
         assert [item.subject for item in result.vacuous] == [part.name]
 
@@ -125,13 +113,7 @@ def counting(*, after: int) -> System:
         Row("far", when=z > 2, set={z: 0}),
     )
     known = lang.Unreached("z is never 3: as is easy to see", ("plain.tick/[known]",))
-    return System(
-        "counting",
-        (Table(plain, event("tick"), rows),),
-        (invariant("Below", z <= after, "z stays low."),),
-        terminal=True,
-        unreached=(known,),
-    )
+    return plain.system(plain.below(after + 1, "Below"), rows=rows, unreached=(known,))
 
 
 def test_what_no_run_takes_is_counted_by_reason_and_listed_on_demand() -> None:
@@ -153,7 +135,7 @@ def test_what_no_run_takes_is_counted_by_reason_and_listed_on_demand() -> None:
 
 def test_a_search_that_ended_early_says_what_it_did_not_take() -> None:
     listed = told(check(instantiate(counting(after=0))), coverage=True)
-    assert listed.startswith("Below doesn't hold after 1 step. (z stays low.) (exit 12, BROKEN)\n")
+    assert listed.startswith("Below doesn't hold after 1 step. (x is small.) (exit 12, BROKEN)\n")
     untaken = "not taken before the search ended (2)\n  plain.tick/[known]\n  plain.tick/far\n"
     assert untaken in listed
 

@@ -42,15 +42,12 @@ from epochfence.language import (
     DeclarationError,
     Instance,
     Int,
-    Machine,
     Row,
-    System,
     Table,
     after,
     constant,
     event,
     instantiate,
-    invariant,
     step_property,
 )
 from epochfence.model.engine.interpreter import FullState, Interpreter
@@ -336,17 +333,16 @@ def test_a_part_that_time_cut_off_hides_no_later_one() -> None:
 
 def test_a_counterexample_has_the_smallest_constants_that_show_it() -> None:
     steps, spare = constant("steps", 9, 2, 9), constant("spare", 5, 1, 5)
-    counter = Machine("counter")
-    x = counter.field("x", Int(0, steps))
-    table = Table(counter, event("tick"), (Row("up", set={x: x + 1}),), when=x < steps)
-    small = invariant("Small", x < 4, "x is small.")
-    system = System("counting", (table,), (small,), constants=(steps, spare), terminal=x == steps)
-    result = simulate(instantiate(system), Walks(seed="1", steps=1_000))
+    counter = Ticker(steps)
+    instance = counter.instance(
+        counter.below(4), to=steps, constants=(steps, spare), terminal=counter.x == steps
+    )
+    result = simulate(instance, Walks(seed="1", steps=1_000))
     assert result.smaller == {"steps": 4, "spare": 1}
     assert result.constants == {"steps": 9, "spare": 5}
     assert (result.trace and len(result.trace.steps), result.is_shortest) == (4, True)
     assert result.as_json()["found_within"] == {"steps": 4, "spare": 1}
-    whole = simulate(instantiate(system), Walks(seed="1", steps=1_000, shorter=0))
+    whole = simulate(instance, Walks(seed="1", steps=1_000, shorter=0))
     assert (whole.smaller, whole.is_shortest) == ({}, False)
 
 

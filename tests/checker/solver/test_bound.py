@@ -18,7 +18,6 @@ from epochfence.checker.verdict.result import Verdict
 from epochfence.language import (
     Bool,
     Instance,
-    Int,
     Machine,
     Row,
     System,
@@ -32,6 +31,7 @@ from epochfence.language.expressions import children_first
 from epochfence.tests.checker.drawn_systems import instances
 from epochfence.tests.checker.plain_search import search
 from epochfence.tests.checker.test_random_systems import Outcome, expected, replay
+from epochfence.tests.systems.counter import Ticker
 
 ROOT = Path(__file__).parents[3]
 MOST_STEPS = 12
@@ -209,16 +209,8 @@ def test_where_no_run_is_longer_everything_holds() -> None:
 def test_numbers_without_bounds() -> None:
     """No limit below 7 lets the number rise that far; the run says which one does."""
     limit = constant("limit", 3, 1, 5)
-    counter = Machine("counter")
-    count = counter.field("count", Int(0, limit))
-    rows = (Row("up", when=count < limit, set={count: count + 1}),)
-    system = System(
-        "counter",
-        (Table(counter, flip, rows),),
-        (invariant("Low", count < 7, "Below 7."),),
-        constants=(limit,),
-        terminal=True,
-    )
+    counter = Ticker(limit)
+    system = counter.system(counter.below(7), to=limit, constants=(limit,))
     assert bound(instantiate(system, constants={"limit": 5}), 9).verdict is Verdict.HOLDS
     found = bound(lifted(system), 9)
     assert found.verdict is Verdict.BROKEN
@@ -230,15 +222,11 @@ def test_numbers_without_bounds() -> None:
 def test_products_and_divisions_without_bounds() -> None:
     """-4 is divided evenly by 4 after the first step, if the limit is large enough."""
     limit = constant("limit", 3, 1, 5)
-    counter = Machine("counter")
-    count = counter.field("count", Int(0, limit))
-    rows = (Row("up", when=count < limit, set={count: count + 1}),)
-    number = 3 * count - 7
+    counter = Ticker(limit)
+    number = 3 * counter.x - 7
     whole = invariant("Whole", number == (number // 5) * 5 + number % 5, "Nothing is lost.")
-    few = invariant("Few", (limit * count < 16) | (number % 4 != 0), "Not far.")
-    system = System(
-        "counter", (Table(counter, flip, rows),), (whole, few), constants=(limit,), terminal=True
-    )
+    few = invariant("Few", (limit * counter.x < 16) | (number % 4 != 0), "Not far.")
+    system = counter.system(whole, few, to=limit, constants=(limit,))
     found = bound(lifted(system), 8)
     assert [p.name for p in found.properties if p.verdict == "broken"] == ["Few"]
     assert found.trace is not None

@@ -15,6 +15,7 @@ from epochfence.diagrams.explorer.view import Views, comparable
 from epochfence.language import Instance, Machine, Row, System, Table, event, instantiate, invariant
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.tests.cli.test_cli import ROOT
+from epochfence.tests.systems.counter import Ticker
 
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")
 
@@ -192,12 +193,9 @@ def test_another_release_beside_says_what_it_does_otherwise() -> None:
 
 
 def test_steps_that_change_nothing_come_last() -> None:
-    machine = Machine("machine")
-    x = machine.field("x", lang.Int(0, 3))
-    look = Table(machine, event("look"), (Row("see"),))
-    tick = Table(machine, event("tick"), (Row("up", when=x < 3, set={x: x + 1}),))
-    small = invariant("I", x >= 0, "I.")
-    session = Session(instantiate(System("looks", (look, tick), (small,), terminal=True)))
+    counter = Ticker()
+    look = Table(counter.machine, event("look"), (Row("see"),))
+    session = Session(counter.instance(tables=(look, counter.table(when=counter.x < 3))))
     shown = Views(session).of(session.run((0,)), None, "", {})["steps"]
     places = [shown.index(f'data-take="{number}"') for number in (1, 0)]
     assert places == sorted(places)

@@ -25,6 +25,7 @@ from epochfence.diagrams.notebook import html as html_of
 from epochfence.diagrams.report.page import to_html
 from epochfence.diagrams.report.state import laid_out
 from epochfence.language import Instance, Machine, Row, System, Table, event, instantiate, invariant
+from epochfence.tests.systems.counter import Ticker
 
 ROOT = Path(__file__).parents[3]
 RESEND = str(ROOT / "docs" / "examples" / "resend.py")
@@ -243,16 +244,12 @@ def test_each_counterexample_has_a_chart_of_its_own(browser: Any, tmp_path: Path
 
 
 def test_a_step_out_of_range_reaches_no_state(browser: Any, tmp_path: Path) -> None:
-    machine = Machine("machine")
-    x = machine.field("x", lang.Int(0, 2))
-    table = Table(machine, event("tick"), (Row("up", set={x: x + 1}),))
-    holds = invariant("Holds", x >= 0, "x is a number.")
-    run = run_of(System("ranging", (table,), (holds,), terminal=True))
+    run = run_of(Ticker(2).system())
     shown = Opened(browser, run, tmp_path)
     shown.press("ArrowRight", "ArrowRight", "ArrowRight")
     assert shown.where == "Step 3 of 3"
     assert shown.page.inner_text("#after") == "The state before the last step"
-    assert shown.cells() == {"machine.x@": "2"}
+    assert shown.cells() == {"counter.x@": "2"}
     assert shown.errors == []
 
 
