@@ -62,8 +62,8 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     return Workplace(tmp_path_factory.mktemp("root"))
 
 
-# What takes some seconds: searches of shipped systems, some other commands, and what starts Spark
-# anew. Nothing that writes a file for another command is among them, nor what reads such a file.
+# Commands that take some seconds: searches of shipped systems, starts of Spark, and some others.
+# None of them writes a file for another command, or reads such a file.
 LONG = re.compile(
     r"epochfence (check|matrix) [a-z+-]+ (?!.*--(checkpoint|resume|trace))"
     r"|epochfence (bugs|diff|prove|semantics|sweep|vectors|window|diagram transactions|"

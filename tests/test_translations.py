@@ -65,7 +65,7 @@ def figures(section: str) -> Counter[str]:
 
 
 def figure(text: str) -> str:
-    """A number that is told in millions, or in wan (ten thousands), in full."""
+    """A number in millions, or in wan (ten thousands), written in full."""
     number, _, unit = text.partition(" ")
     times = {"": 0, "million": 1_000_000, "万": 10_000}[unit]
     return f"{float(number) * times:.0f}" if times else number

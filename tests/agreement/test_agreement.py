@@ -105,7 +105,7 @@ WRONG: dict[Callable[..., Any], tuple[str, Callable[..., Any]]] = {
 def test_another_answer_is_a_disagreement(
     way: Callable[..., Any], small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of each way: where its engine comes to something else, a system is told to be wrong."""
+    """Each way reports a system for which its engine gives another answer."""
     breaks = way is ways.solved
     monkeypatch.setattr(systems, "ways_of", lambda *_: [way])
     monkeypatch.setattr(systems, "is_taken", lambda *_: breaks)

@@ -49,7 +49,7 @@ CARRIED: tuple[Type, ...] = (
 )  # fmt: skip
 
 
-# Drawn anew: a first value outside its type, a quantifier that hides what it should look at.
+# Drawn again: a first value outside its type, a quantifier that hides what it should look at.
 PASSED_OVER = ("its first value can't be", "a second time")
 
 

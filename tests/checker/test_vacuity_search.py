@@ -1,4 +1,4 @@
-"""What is told to hold in vain is what the plain search tells."""
+"""The explorer and the plain search find the same properties vacuous."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C: what was found is told, nothing is called proved or holding, and the exit is 130."""
+"""Ctrl-C: the command prints its findings, calls nothing proved or holding, and exits with 130."""
 
 from __future__ import annotations
 

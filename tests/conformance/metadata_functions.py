@@ -357,7 +357,7 @@ class Functions(TransactionCoordinator):
     tables = coordinator.DRIVEN + TABLES
 
     def prepare(self, transactional_id: str, event: str, **fields: Any) -> str:
-        """Prepares a transition: NONE, or what a fenced client is told.
+        """Prepares a transition: NONE, or the error for a fenced client.
 
         Raises IllegalStateError or IllegalArgumentError where Kafka does.
         """

@@ -1,4 +1,4 @@
-"""What differs between two releases, as it is found, as it is told, and as it is called."""
+"""The differences between two releases: how they are found, printed and named."""
 
 import json
 from dataclasses import replace

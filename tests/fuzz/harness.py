@@ -22,7 +22,7 @@ from epochfence.cli import app
 from epochfence.cli.exits import show_warning
 
 # The verdicts, the best first: all holds or is explained, nobody knows, something is broken.
-# Whoever is refused was told no verdict at all, which is never too good.
+# A refusal gives no verdict at all, which is never too good.
 RANKS = {0: 0, 20: 1, 11: 2, 12: 2, 13: 2, 2: 3}
 REFUSED = 2
 LONGEST = 1_000  # characters in a line about what is wrong
@@ -151,7 +151,7 @@ def problem(case: Case, ended: Ended) -> str | None:
 
 
 def _refusal(case: Case, err: str) -> str | None:
-    """What is wrong with how a refusal is told, or None."""
+    """The fault of a refusal's message, or None."""
     lines = [line for line in err.split("\n") if line]
     if not lines:
         return "exit 2 without a line that says why"

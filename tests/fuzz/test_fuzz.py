@@ -17,7 +17,7 @@ from epochfence.tests.fuzz.harness import REFUSED, Case, Ended, Surface, problem
 from epochfence.tests.fuzz.run import replay
 from epochfence.tests.fuzz.workers import run_case, run_for
 
-INPUTS = 25  # of each surface: CI fuzzes for a minute besides
+INPUTS = 25  # of each surface: CI fuzzes for a minute as well
 
 
 @pytest.mark.slow(4)

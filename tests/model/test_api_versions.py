@@ -1,4 +1,4 @@
-"""Requests of older versions are told the errors that their clients know, as KafkaApis and
+"""Requests of older versions get the errors that their clients know, as KafkaApis and
 AddPartitionsToTxnManager tell them."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Walks of bounded clients, step by step on the client that users drive.
 
-What is compared is what a client shows: its state, its id, epoch and sequences, the requests that
-it waits for, and what its application was told of each record.
+The test compares all that a client shows: its state, its id, epoch and sequences, the requests that
+it waits for, and the result of each record.
 
 A bounded client drains a record when it likes; here it is given to the client then. What the client
 does by itself it does as soon as it can, so that walks go there first; but a batch that goes again
@@ -89,7 +89,7 @@ class Driven:
             case ["lost", _] | ["request", "overtaken"]:
                 client.disconnect(self.request())
             case ["ProduceResponse"]:
-                # offsets are told where the bounded client compares them
+                # the answer has offsets where the bounded client compares them
                 base, start = fields["base_offset"], fields["log_start_offset"]
                 if start < 0:
                     base, start = 0, LATER

@@ -29,7 +29,7 @@ from epochfence.tests.mutation.mutants import Mutant
 from epochfence.tests.mutation.scenarios import Counts, TooLargeError, Trial, found, run
 from epochfence.tests.mutation.together import AT_ONCE, Compiled
 
-MOST_TRIALS = 5  # scenarios in which a property is looked for where anything else has told
+MOST_TRIALS = 5  # scenarios that look for a broken property once another difference is known
 NEVER_TAKEN = "its row is never taken"
 OTHER_STATES = "other states, in the same numbers"
 BLOW_UP = 10  # times the states of the original: more is another behaviour for certain
@@ -40,14 +40,14 @@ KILLED: tuple[Fate, ...] = ("properties", "coverage", "answers", "counts")
 
 @dataclass
 class _Case:
-    """A mutant, what has told it from the original so far, and the scenarios that it was run in."""
+    """A mutant, the differences from the original so far, and the scenarios that it was run in."""
 
     mutant: Mutant
     told: dict[Fate, str] = field(default_factory=dict["Fate", str])
     tried: list[Trial] = field(default_factory=list[Trial])
 
     def goes_on(self, most: int) -> bool:
-        """Whether it is run in another scenario, after so many where something has told."""
+        """Whether it is run in another scenario, after so many that showed a difference."""
         return "properties" not in self.told and (not self.told or len(self.tried) < most)
 
     def outcome(self) -> Outcome:

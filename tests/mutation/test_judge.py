@@ -154,7 +154,7 @@ def test_quick_takes_what_kills_first(trials: list[Trial], nothing_said: Answers
 
 
 def test_what_was_judged_stands_while_nothing_changes(tmp_path: Path) -> None:
-    """Tests of answers don't change what a run has told."""
+    """Tests of answers don't change the differences that a run has found."""
     path, by_run, by_test = tmp_path / "build" / "mutation.jsonl", OUTCOMES[0], OUTCOMES[2]
 
     def standing(runs: str, tests: str) -> dict[str, Outcome]:

@@ -178,7 +178,7 @@ class Workers:
                 yield f"{name} has ended: {said[-1:]}"
 
     def told(self) -> Iterator[tuple[str, list[list[str]]]]:
-        """What each process has told, in words; half a line at the end is none."""
+        """The lines of each process, in words; half a line at the end is none."""
         for file in sorted(self.folder.glob("*.told")):
             lines = file.read_text(encoding="utf-8").split("\n")[:-1]
             yield file.stem, [line.split(" ") for line in lines]
@@ -283,8 +283,8 @@ def behind(bootstrap: str, number: int) -> Stuck:
 
 
 def application(workers: Workers, reads: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """What the application did and saw, as judge takes it. What a process hasn't told before it
-    died is unknown."""
+    """What the application did and saw, as judge takes it. It is unknown what a process did that
+    died before it said so."""
     found: list[Mapping[str, Any]] = []
     for producer, lines in workers.told():
         outcomes = {line[1]: OUTCOMES[line[0]] for line in lines if line[0] in OUTCOMES}

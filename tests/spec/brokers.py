@@ -39,8 +39,8 @@ class OffsetsLeader(Alone):
 
 
 class Processor(Alone):
-    """A client that reads, processes and writes: what it is told of the offsets in its
-    transaction, and what of its place in the input comes of an end."""
+    """A client that reads, processes and writes: the offsets of its transaction, and its place in
+    the input after an end."""
 
     machine = "producer"
     system = replace(shipped("exactly-once"), terminal=False)

@@ -1,4 +1,4 @@
-"""The oracle's machines at real ranges, told of as machines alone are: a client, a group's
+"""The oracle's machines at real ranges, described as machines alone are: a client, a group's
 coordinator, and the offset of a partition that a group has."""
 
 from __future__ import annotations

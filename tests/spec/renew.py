@@ -1,4 +1,4 @@
-"""Writes the outcomes in `vectors/` anew, as the machines tell them now.
+"""Renews the outcomes in `vectors/` by the machines of today.
 
     python tests/spec/renew.py [MACHINE ...]
 

@@ -1,7 +1,7 @@
 """The tables and runs of docs/semantics.md: `python tests/spec/semantics_page.py [RESULTS]` makes
 all runs and renews them, in some minutes; it keeps what each came to in RESULTS.
 
-A run is told once, wherever its steps are the same.
+Runs with the same steps appear once.
 """
 
 from __future__ import annotations

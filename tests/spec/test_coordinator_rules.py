@@ -50,7 +50,7 @@ RESPONSES = (
 
 
 class Run:
-    """A coordinator and two clients that ask it, with what they were told."""
+    """A coordinator and two clients that ask it, with its answers."""
 
     def __init__(self, release: str, off: tuple[str, ...], epoch: int) -> None:
         self.version_2 = release in WITH_VERSION_2 and not off
@@ -160,7 +160,7 @@ class Run:
         self.note_answers()
 
     def note_answers(self) -> None:
-        """I4 and I5: the largest epoch is told to nobody, and a new producer's pair is its own."""
+        """I4 and I5: no answer has the largest epoch, and a new producer's pair is its own."""
         for client in (0, 1):
             for message in RESPONSES[:2]:
                 answer = self.one.sent(message, client)

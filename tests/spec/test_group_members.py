@@ -93,7 +93,7 @@ def test_a_late_thread_commits_an_offset_of_the_next_transaction() -> None:
 
 @pytest.mark.slow(2)
 def test_before_4_0_what_was_told_may_be_lost_with_the_next_leader() -> None:
-    """It is told once the log has been read, replicated or not."""
+    """A member gets it once the log has been read, replicated or not."""
     quiet = {**FIRST, "refusals": 0, "producer_ids": 1}
     found = run(OFFSETS, "3.9", quiet, "FetchedKept")
     assert found.trace is not None

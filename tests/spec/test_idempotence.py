@@ -71,7 +71,7 @@ def steps(result: Result) -> list[str]:
 # By property the length of the shortest counterexample. Known bugs: 2.0 forgets a producer with its
 # records (KAFKA-7190, KAFKA-5793); from 2.5 on a local bump sends a batch again that was appended
 # (KAFKA-14034), and an unknown producer id is taken up in mid-sequence (KIP-360).
-# 2.4 keeps the state, and its clients still begin at 0 where they are told that it is gone.
+# 2.4 keeps the state, and its clients still begin at 0 when an answer says that it is gone.
 _SINCE = {
     "0.11.0.0": {"NoDuplicate": 6, "NoLostAcknowledgement": 9, "Order": 9},  # one batch in flight
     "1.0": {"NoDuplicate": 6, "NoLostAcknowledgement": 9, "Order": 8},

@@ -16,7 +16,7 @@ FIELDS = (
 
 
 class Client:
-    """The client of the system at some release, with a leader that answers as it is told.
+    """The client of the system at some release, with a leader that answers as the test says.
 
     `epoch`, `batch` and `next_sequence` tell its state.
     """

@@ -116,7 +116,7 @@ def events(values: Values) -> Iterator[Values]:
         yield given
 
 
-Found = list[tuple[str, str]]  # of each step the row, and what is told
+Found = list[tuple[str, str]]  # of each step the row, and the answer
 EveryFound = dict[tuple[str, int], Found]  # by release and version of transactions
 
 
@@ -144,7 +144,7 @@ def found(machine: str, group: Values, case: list[Any]) -> EveryFound:
 
 
 def outcome(told: Outcome, release: str, version: int) -> tuple[str | None, str]:
-    """The row and what is told in a release; none where the row isn't said."""
+    """The row and the answer in a release; none where the row isn't said."""
     if not isinstance(told, str):
         of_2 = {name.removesuffix(OF_2): text for name, text in told.items() if OF_2 in name}
         others = {name: text for name, text in told.items() if OF_2 not in name}

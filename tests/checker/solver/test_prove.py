@@ -1,4 +1,4 @@
-"""Proofs: what is proved holds, what isn't is told as what it is, and each proof has a twin that
+"""Proofs: a proved property holds, another one gets its own verdict, and each proof has a twin that
 fails without what protects the property."""
 
 from __future__ import annotations

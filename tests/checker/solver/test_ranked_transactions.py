@@ -183,7 +183,7 @@ def marker_row(name: str) -> Any:
 
 # What breaks the lemmas: a leader that refuses the honest retry of a marker, a loss after which
 # nothing is sent again, a failover that leaves the old term's connections open, an epoch given
-# anew; where a failover loses a producer id, that id handed out again; where a question outlives a
+# again; where a failover loses a producer id, that id handed out again; where a question outlives a
 # marker, an old batch whose epoch nobody looks at
 _lost = position(next_id.value)
 TWINS = (

@@ -1,4 +1,4 @@
-"""Rankings: what they prove is so, whatever is taken away is told by its row, and a wrong one
+"""Rankings: they prove only true properties, a missing part is named by its row, and a wrong one
 proves nothing."""
 
 from __future__ import annotations

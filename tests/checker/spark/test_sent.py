@@ -80,7 +80,7 @@ def test_processes_wait_for_each_other_where_a_folder_was_deleted(worker: Any) -
     with held:
         pass
     shutil.rmtree(held.folder)
-    for _ in range(2):  # the second time, another process has made it anew
+    for _ in range(2):  # the second time, another process has made it
         with held, (held.folder / "lock").open("rb") as lock, pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(held.folder)

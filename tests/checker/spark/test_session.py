@@ -1,4 +1,4 @@
-"""Spark itself: its processes die, its stages have names, and what is missing is told."""
+"""Spark itself: its processes die, its stages have names, and messages name missing parts."""
 
 from __future__ import annotations
 

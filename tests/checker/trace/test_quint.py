@@ -1,5 +1,5 @@
 """Traces that Quint has written, of the modules in the folder `quint`, and what Apalache's
-definition of ITF has besides."""
+definition of ITF has further."""
 
 from __future__ import annotations
 

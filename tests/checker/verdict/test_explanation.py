@@ -83,7 +83,7 @@ def test_of_many_parts_some_are_told() -> None:
 )
 @given(instances())
 def test_what_is_told_of_random_systems_is_so(instance: Instance) -> None:
-    """Each fact is as true or false as it is told to be, and a broken property has one."""
+    """Each fact is true or false as the explanation says, and a broken property has one."""
     machine = Interpreter(instance)
     for state in islice(instance.initial_states(), 4):
         for step in islice(machine.steps(state), 4):

@@ -84,7 +84,7 @@ def test_of_a_row_that_is_known_only_what_is_more_is_told() -> None:
     text = decision_table(replace(place, rows=rows), protocols, seen=Seen("orders", place))
     known, held, placed, last = text.split("**")[2::2]
     assert "as in orders</small>" in known
-    assert "text" not in known  # nothing more is told of it
+    assert "text" not in known  # the picture has nothing more of it
     assert "as in orders, and:</small>" in held
     assert "goto pending.value" in held
     assert "pending =" not in held

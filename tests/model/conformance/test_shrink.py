@@ -65,7 +65,7 @@ def test_another_disagreement_on_the_same_request_is_not_the_same() -> None:
 
 
 def test_a_line_is_spared_whose_answer_a_later_one_names() -> None:
-    """The end names what the third line was told; what the first was told does as well."""
+    """The end names the answer to the third line; the answer to the first does as well."""
     session = Session(Ends(), "4.1")
     begin(session)
     begin(session)

@@ -40,7 +40,7 @@ def _at(lines: list[Line], request: str, change: Callable[[Line], object]) -> Da
 
 
 def _more(name: str, request: str, by: int, *, told: bool = False) -> Damage:
-    """A number that is higher by so much, in what a request asks or is told."""
+    """A number that is higher by so much, in a request or its answer."""
 
     def change(line: Line) -> None:
         given = line["response"] if told else line

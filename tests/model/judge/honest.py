@@ -117,7 +117,7 @@ class Recorded(Cluster):
 
 def steady(release: str) -> list[Line]:
     """A run in which nothing goes wrong: two clients, commits and an abort, over two partitions, a
-    client that begins anew, and a batch that comes again."""
+    client that begins again, and a batch that comes again."""
     cluster = Recorded(release)
     for name in IDS:
         cluster.init(name)

@@ -218,7 +218,7 @@ def test_a_wrong_answer_is_named(what: str, random: Random, release: str) -> Non
         and o.response.get("base_offset") != 0
         and (o.request != "InitProducerId" or "error" not in wrong)
         and o.fields not in [other.fields for other in history[:at]]
-        and not any(  # what was told to come back may have fenced it
+        and not any(  # a client that comes back may have fenced it
             (other.response or {})["error"] == "CONCURRENT_TRANSACTIONS" for other in history[:at]
         )
     ]
@@ -443,7 +443,7 @@ def test_forty_at_once_are_decided() -> None:
 
 
 def at_once(count: int, wrong: int, **fields: Any) -> list[Operation]:
-    """Batches of so many producers, all in flight at once; one is told an offset behind all."""
+    """Batches of so many producers, in flight at once; one answer has an offset behind all."""
     history = [produce(0, 0, 100, at, producer=at) for at in range(count)]
     history[wrong] = produce(0, 0, 100, 100 * count, producer=wrong)
     return [o._replace(fields={**o.fields, **fields}) for o in history]
@@ -522,7 +522,7 @@ def test_what_is_allowed_is_what_would_be_explained(
 
 
 def test_markers_fill_the_log_up_to_what_is_answered_later() -> None:
-    """The newer epoch, which refuses the stale one, is told an offset behind two markers, when
+    """The newer epoch, which refuses the stale one, gets an offset behind two markers, when
     what is looked at is over."""
 
     def asked(

@@ -191,7 +191,7 @@ CLIENTS: dict[str, Callable[[str, Plan], list[str]]] = {
 
 
 def behaviour(client: str, release: str, schedule: Schedule) -> str:
-    """A cell of the page: what the client was told, and what is read then."""
+    """A cell of the page: the answer to the client, and the records that are read then."""
     with Server(release, topics={"orders": 1}, brokers=2) as server:
         server.faults.add(schedule.fault)
         told = CLIENTS[client](server.bootstrap, schedule.plan)

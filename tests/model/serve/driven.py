@@ -212,7 +212,7 @@ def _name(error: BaseException) -> str:
 
 class Outcome(NamedTuple):
     """What a client did in a schedule. `sent` has its records by transactions; `told` has, by them,
-    C or A where it was told to be committed or aborted, an error, or a dash where it wasn't asked
+    C or A where the client saw it committed or aborted, an error, or a dash where it wasn't asked
     to be ended; `read` is what committed consumers read, `hangs` that a transaction stays open,
     `unfired` which faults had no occasion."""
 

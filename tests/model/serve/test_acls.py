@@ -47,7 +47,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def used(server: Server, transactional_id: str | None) -> str:
-    """What alice is told who sends a record by kafka-python, and in a transaction an offset: the
+    """The answer to alice, who sends a record by kafka-python, and in a transaction an offset: the
     error, or that there was none."""
     producer = KafkaProducer(
         bootstrap_servers=server.bootstrap, security_protocol="SASL_PLAINTEXT",

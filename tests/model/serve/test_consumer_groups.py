@@ -39,7 +39,7 @@ class Hand:
         self.has: set[int] = set()
 
     def beat(self, **given: Any) -> dict[str, Any]:
-        """The answer to a heartbeat; the member does as it is told."""
+        """The answer to a heartbeat; the member does as it says."""
         joins = self.epoch == 0
         topic_id = self.client.server.partitions.ids["orders"]
         owned = [{"topic_id": topic_id, "partitions": sorted(self.has)}] if self.has else []

@@ -1,4 +1,4 @@
-"""How brokers are talked to: what is told where one can't be, and what is never told."""
+"""Connections to brokers: the message if there is none, and secrets that no message has."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_what_it_says_of_the_benchmark_protocol_is_what_a_run_says() -> None:
 def test_sections_that_are_not_named_stay_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last section is written anew, on a page that has it and on one that lacks it."""
+    """The last section is written again, on a page that has it and on one that lacks it."""
     written = tmp_path / "proofs.md"
     monkeypatch.setattr(page, "CASES", (*CASES, QUICK))
     monkeypatch.setattr(sys, "argv", ["page", str(written), str(len(CASES) + 1)])

@@ -333,7 +333,7 @@ def test_files_of_what_is_not_finished_go_at_the_end(
 
 def with_a_value_out_of_its_range(folder: Path) -> None:
     """Puts a value that can't be into each state of a run's first file, whose checksums, and those
-    of what names it, are made anew."""
+    of the files that name it, are computed again."""
     prepared = prepare(ktx())
     most = {leaf.index: leaf.high - leaf.low for leaf in prepared.grounded.leaves}
     places = prepared.packing.places

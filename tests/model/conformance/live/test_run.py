@@ -44,7 +44,7 @@ def test_a_broker_that_conforms(tmp_path: Path) -> None:
 
 
 def forgets_to_bump(request: Request, told: dict[str, Any]) -> dict[str, Any]:
-    """After an end of version 2 the old epoch is told."""
+    """After an end of version 2 it answers with the old epoch."""
     if request.name == "EndTxn" and told["error_code"] == "NONE" and request.version >= 5:
         return told | {"producer_epoch": request.fields["producer_epoch"]}
     return told
@@ -64,7 +64,7 @@ def test_a_fault_is_found_and_shrunk(tmp_path: Path) -> None:
 
 
 def tells_other_partitions(request: Request, told: dict[str, Any]) -> dict[str, Any]:
-    """Of an id another partition is told than it has."""
+    """It names another partition of an id than the id has."""
     if request.name != "DescribeTransactions":
         return told
     (state,) = told["transaction_states"]

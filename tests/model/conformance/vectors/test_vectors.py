@@ -129,7 +129,7 @@ def test_most_rows_have_one_and_each_other_a_reason() -> None:
 def test_the_command_writes_the_same_bytes_under_its_schema(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the search that there is; a page's command searches anew."""
+    """With the search that there is; a page's command searches again."""
     monkeypatch.setattr(searching, "Search", {RELEASE: search()}.__getitem__)
     done = epochfence("vectors", str(tmp_path / "v"), "--machine", "leader")
     assert (done.code, done.err) == (0, "")

@@ -284,7 +284,7 @@ def test_a_group_that_loses_its_members() -> None:
         assert idle.text().endswith("DID NOT FIRE: no group is named: give the fault one")
 
 
-# What is told of them -----------------------------------------------------------------------------
+# Their descriptions -----------------------------------------------------------------------------
 
 
 def test_a_fault_that_can_t_come_about_says_why() -> None:
