@@ -16,6 +16,7 @@ from ..language.expressions import (
     rewrite,
     show,
 )
+from ..language.instances.reductions import part_of
 from .facts import settled
 
 WIDTH = 48
@@ -58,8 +59,7 @@ def simplified(expression: Expression) -> Expression:
         case "not":
             return _negated(args[0])
         case "get" if args[0].op == "make":
-            names: tuple[str, ...] = args[0].data[1]
-            return args[0].args[names.index(node.data)]
+            return part_of(args[0], node.data)
         case "if" if args[1] is args[2]:
             return args[1]
         case "if" if args[1] is TRUE and args[2] is FALSE:

@@ -770,12 +770,13 @@ def _parts_known(value: Expression) -> Expression:
         if node.op != "get":
             return None
         whole = _parts_known(node.args[0])
-        return _part(whole, node.data)
+        return part_of(whole, node.data)
 
     return folded(rewrite(value, change))
 
 
-def _part(whole: Expression, name: str) -> Expression:
+def part_of(whole: Expression, name: str) -> Expression:
+    """A field of a record: its value, where the record has just been made or changed."""
     match whole.op:
         case "make":
             made: tuple[str, ...] = whole.data[1]
@@ -785,10 +786,10 @@ def _part(whole: Expression, name: str) -> Expression:
             names: tuple[str, ...] = whole.data
             if name in names:
                 return whole.args[1 + names.index(name)]
-            return _part(whole.args[0], name)
+            return part_of(whole.args[0], name)
         case "if":
             condition, one, other = whole.args
-            return if_(condition, _part(one, name), _part(other, name))
+            return if_(condition, part_of(one, name), part_of(other, name))
         case _:
             pass
     return Expression("get", (whole,), name)

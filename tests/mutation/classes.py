@@ -71,9 +71,12 @@ def differing(name: str, drawn: Drawn, mutant: Mutant) -> tuple[int, str]:
     with _put_in(mutant), Host(MACHINES[name].java, jars) as host:
         steps = MACHINES[name](drawn.release)
         try:
-            found = compare(steps, steps.steps(drawn.states), host)
+            taken = list(steps.steps(drawn.states))
         except FAILED as error:  # the mutant can't take a step
             return 1, f"{type(error).__name__}: {error}"
+        signal.alarm(0)
+        found = compare(steps, taken, host)
+        assert not found.died, found.died
     return found.disagreeing, f"{found.disagreeing} of {found.steps}"
 
 
