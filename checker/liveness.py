@@ -24,7 +24,7 @@ from .prepare import Prepared
 from .trace.lasso import Fairnesses, Label, Lasso, Obligation, tell_dead_end, tell_lasso
 from .trace.trace import Trace
 from .verdict.result import LivenessCost, PropertyVerdict, Result, Verdict
-from .verdict.vacuity import Vacuity, declared_unreached
+from .verdict.vacuity import Vacuity, known_reasons
 
 WORD = 64
 PER_STATE = 16  # bytes a state for components, regions and order, without steps and iterators
@@ -102,15 +102,15 @@ def _unmet(prepared: Prepared, progress: LivenessSearch) -> Iterator[Vacuity]:
     """The vacuities: properties whose premise is never true, and properties whose goal always
     holds.
     """
-    declared = declared_unreached(prepared.instance)
+    known = known_reasons(prepared.instance)
     for name in progress.unmet:
         what = "holds vacuously: its premise is never true"
-        yield Vacuity("premise", name, what, (), declared.get(name, ""), whole=True)
+        yield Vacuity("premise", name, what, (), known.get(name, ""), whole=True)
     for item in prepared.instance.progress:
         if item.name in progress.met - progress.asked:
             where = "wherever its premise does" if item.kind == "leads to" else "in every state"
             what = f"asks for nothing: its goal holds {where}"
-            yield Vacuity("premise", item.name, what, (), declared.get(item.name, ""))
+            yield Vacuity("premise", item.name, what, (), known.get(item.name, ""))
 
 
 class LivenessSearch:

@@ -96,20 +96,33 @@ class Unreached:
 
 @dataclass(frozen=True)
 class Reached:
-    """A recorded run of a system, and the rows (`table/row`) that it took.
+    """A recorded run of a system: the rows (`table/row`) that it took, and the properties whose
+    premises it met.
 
-    If another run doesn't take such a row, the difference of their settings is the reason.
+    If another run doesn't reach one of these, the difference of their settings is the reason.
     """
 
     system: str
     protocol: str
     constants: Mapping[str, int]
     rows: frozenset[str]
+    premises: frozenset[str] = frozenset()
+
+    @cached_property
+    def _taken(self) -> frozenset[str]:
+        return self.rows | {row.partition("/")[0] for row in self.rows}
+
+    def reaches(self, name: str, system: System) -> bool:
+        """Whether the run took this row (or a row of this table), or met this property's premise.
+        A variant has its system's properties; one of another system may be another one."""
+        if name in self._taken:
+            return True
+        return name in self.premises and system.name.partition("+")[0] == self.system
 
     def why_not(
         self, system: System, constants: Constants, features: Collection[str]
     ) -> str | None:
-        """The reason why a run of a system doesn't take these rows. It is None if the recorded run
+        """The reason why a run of a system needn't reach the same. It is None if the recorded run
         is of this system with the same features and no larger constants.
         """
         other = self.system != system.name
@@ -123,8 +136,8 @@ class Reached:
         release = "" if same else f" in {self.protocol}"
         settings = " with " * bool(larger) + ", ".join(f"{n}={v}" for n, v in larger.items())
         if other:
-            return f"another system: a run of {self.system}{release}{settings} takes it"
-        return f"other settings: a run{release}{settings} takes it"
+            return f"another system: a run of {self.system}{release}{settings}"
+        return f"other settings: a run{release}{settings}"
 
 
 @dataclass(frozen=True)

@@ -149,28 +149,42 @@ def declared_unreached(instance: Instance) -> dict[str, str]:
 
 
 def known_reasons(instance: Instance) -> dict[str, str]:
-    """The rows, tables and properties that runs don't reach here, and why: as other runs show that
-    took the rows, or as the system declares."""
+    """The rows, tables and properties that runs don't reach here, and why: as recorded runs show,
+    or as the system declares. That of a table says nothing of a single row, if others are taken."""
+    return recorded_reasons(instance) | declared_unreached(instance)
+
+
+def recorded_reasons(instance: Instance) -> dict[str, str]:
+    """The reasons that recorded runs give, which took these rows or met these premises. A verdict
+    says the whole reason of a premise, and of a row only the kind before the colon."""
+    system = instance.system
+    runs = [
+        (run, run.why_not(system, instance.constants, instance.features)) for run in system.reached
+    ]
+    tables = dict.fromkeys(row.partition("/")[0] for row in instance.row_names)
+    properties = [item.name for item in system.every_property]
     found: dict[str, str] = {}
-    for row in instance.row_names:
-        runs = (run for run in instance.system.reached if row in run.rows)
-        settings = instance.constants, instance.features
-        reasons = [run.why_not(instance.system, *settings) for run in runs]
+    for name in (*instance.row_names, *tables, *properties):
+        reasons = [reason for run, reason in runs if run.reaches(name, system)]
         known = [reason for reason in reasons if reason is not None]
         if known and len(known) == len(reasons):
-            found[row] = min(known, key=len)
-    return found | declared_unreached(instance)
+            shortest = min(known, key=len)
+            is_row = name not in properties
+            found[name] = (
+                f"{shortest} takes it" if is_row else f"{shortest.partition(': ')[2]} meets it"
+            )
+    return found
 
 
 def _premises(
     instance: Instance, unmet: Sequence[Probe], unbreakable: Sequence[str]
 ) -> Iterator[Vacuity]:
-    declared = declared_unreached(instance)
+    known = known_reasons(instance)
     by_name = {item.name: item for item in (*instance.system.properties, *instance.system.lemmas)}
 
     def explained(name: str, condition: Expression, settled: bool) -> str:
         of_settings = settled and fields_read(condition) and names_settings(condition)
-        return SETTINGS if of_settings else declared.get(name, "")
+        return SETTINGS if of_settings else known.get(name, "")
 
     off = ruled_out(instance).rows if unbreakable else ()
     never_met = {probe.expression for probe in unmet}
@@ -213,6 +227,11 @@ class _Rows:
         self.rows: dict[str, list[str]] = {}
         for name in instance.row_names:
             self.rows.setdefault(name.partition("/")[0], []).append(name)
+        self.happens = {
+            name.partition("/")[0]
+            for name, count in zip(instance.row_names, taken, strict=True)
+            if count
+        }
         self.ruled_out = ruled_out(instance)
         self.known = known_reasons(instance)
 
@@ -263,4 +282,7 @@ class _Rows:
     def _reason(self, row: str) -> str:
         if row in self.ruled_out.rows:
             return SETTINGS
-        return self.known.get(row) or self.known.get(row.partition("/")[0], "")
+        if row in self.known:
+            return self.known[row]
+        table = row.partition("/")[0]
+        return "" if table in self.happens else self.known.get(table, "")

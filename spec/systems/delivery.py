@@ -15,9 +15,8 @@ from ..delivery.state import (
     TRANSACTIONAL,
     is_idempotent,
 )
-from ..leader.state import asks_coordinator
 from ..properties.delivery import PROPERTIES
-from ..releases.features import KAFKA, unknown_producer_accepted
+from ..releases.features import KAFKA
 from ..replication import election, fetch, truncation
 from ..replication.state import (
     ACKS,
@@ -41,34 +40,8 @@ from .replication import UNREACHED as REPLICATION
 UNREACHED = (
     Unreached(
         "need a transaction (transactional_id=1)",
-        ("reader.poll/aborted", "MarkerKept"),
+        ("reader.poll/aborted",),
         TRANSACTIONAL == 0,
-    ),
-    Unreached(
-        "needs transactions, and a consumer that filters (transactional_id=1, read_committed=1)",
-        ("AbortedAlike",),
-        (TRANSACTIONAL == 0) | (READ_COMMITTED == 0),
-    ),
-    Unreached(
-        "needs an idempotent producer (idempotence=1)",
-        ("DuplicateKnown",),
-        (IDEMPOTENCE == 0) & (TRANSACTIONAL == 0),
-    ),
-    Unreached(
-        "needs an in-sync set below min.insync.replicas, in which the leader always is "
-        "(min_insync_replicas=2)",
-        ("replica.Produce/not-enough-replicas", "replica.WriteTxnMarkers/not-enough-replicas"),
-        MIN_ISR < 2,
-    ),
-    Unreached(
-        "needs a third record (records=3), too few replicas for the first one "
-        "(min_insync_replicas=2) or, from 3.6 on, a transaction (transactional_id=1), as a leader "
-        "that has no record of the producer takes any sequence",
-        ("replica.Produce/out-of-order",),
-        (MIN_ISR < 2)
-        & (RECORDS < 3)
-        & unknown_producer_accepted
-        & ((TRANSACTIONAL == 0) | ~asks_coordinator),
     ),
 )
 

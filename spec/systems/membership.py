@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from ...language import System, Unreached, weak_fairness
+from ...language import System, weak_fairness
 from ..coordinator.ownership import LARGEST_TIMEOUT, LEAST_TIMEOUT
 from ..groups import classic_group, membership_history
 from ..groups.state import GENERATIONS, INPUTS, INSTANCES, LEAST_GENERATION, LEAST_OFFSET
 from ..messages import FAULTS, PRODUCER_IDS, PRODUCERS, RECORDS, SPARE, TRANSACTIONS
 from ..properties.membership import PROGRESS, PROPERTIES
 from ..releases.features import KAFKA
-from ..releases.group_features import member_ids_required, static_members
+from .reached import reached
 from .reductions.groups import MEMBERSHIP
 
 base = System(
@@ -59,26 +59,5 @@ system = dataclasses.replace(
     doc=base.doc,
     properties=PROPERTIES,
     progress=PROGRESS,
-    unreached=(
-        Unreached(
-            "need member ids that are handed out before one joins (2.2)",
-            (
-                "group.JoinGroup/pending-member",
-                "group.session ends/pending-member",
-                "group.LeaveGroup/pending-member",
-                "PromisedOrMember",
-            ),
-            ~member_ids_required,
-        ),
-        Unreached(
-            "need instance ids (2.3)",
-            ("group.complete join/nobody-joined", "FencedIsGone", "FencedInstanceRefused"),
-            ~static_members,
-        ),
-        Unreached(
-            "needs a third member id (producers=3)",
-            ("group.JoinGroup/fenced-instance",),
-            PRODUCERS < 3,
-        ),
-    ),
+    reached=reached(),
 )

@@ -39,14 +39,6 @@ UNREACHED = (
     ),
 )
 
-_PRODUCE = Unreached(
-    "needs an in-sync set below min.insync.replicas, in which the leader always is "
-    "(min_insync_replicas=2)",
-    ("replica.produce/not-enough-replicas",),
-    MIN_ISR < 2,
-)
-"""The producer of this system alone: the others have theirs."""
-
 system = System(
     name="replication",
     doc="A partition's replicas, which the controller makes leader and followers by turns, and the "
@@ -74,7 +66,7 @@ system = System(
     },
     interchangeable=(REPLICA,),
     terminal=newest_epoch == LEADER_EPOCHS,
-    unreached=(*UNREACHED, _PRODUCE),
+    unreached=UNREACHED,
     reached=reached(),
     refusals=(NOT_ENOUGH_REPLICAS,),
     reach="three replicas, two records, three elections and one crash at any step; brokers that "

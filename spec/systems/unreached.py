@@ -7,28 +7,19 @@ row somewhere.
 from __future__ import annotations
 
 from ...language import Unreached
-from ..client.calls_at_once import EARLY_ENDS
 from ..client.transaction_manager import OLDEST_VERSION
 from ..messages import FAULTS, RECORDS
-from ..messages import TRANSACTIONS as IN_A_ROW
 from ..releases.features import (
     calls_in_turn,
     client_epoch_bump,
     close_ends,
-    illegal_state_fatal,
     newer_epoch_cancels_load,
-    one_way_to_ids,
     transaction_version_2,
     transactional,
-    unauthorized_abortable,
 )
 
 _SECOND_FAULT = "need two faults in a run (faults=2)"
 _SECOND_RECORD = "need two records to a partition (records=2), some of them faults=2 as well"
-_BY_VERSION_2 = (
-    "need a release before version 2: there, clients add partitions and ask for their next epoch, "
-    "and a leader does not ask about each batch"
-)
 _ONE_RECORD = "impossible: a batch has one record, and may be tried again for ever"
 
 TRANSACTIONS = (
@@ -81,15 +72,6 @@ TRANSACTIONS = (
         ("partition.Produce/no-state-mid-sequence",),
     ),
     Unreached(
-        _BY_VERSION_2,
-        (
-            "transaction.AddPartitionsToTxn",
-            "producer.lost AddPartitionsToTxn",
-            "producer.lost AddPartitionsToTxnResponse",
-        ),
-        transaction_version_2,
-    ),
-    Unreached(
         _SECOND_FAULT,
         (
             "transaction.EndTxn/no-producer-id-over-fence",
@@ -101,30 +83,13 @@ TRANSACTIONS = (
     ),
     Unreached(
         _SECOND_RECORD,
-        (
-            "partition.AddPartitionsByLeaderResponse/duplicate",
-            "producer.resolve sequences",
-        ),
+        ("partition.AddPartitionsByLeaderResponse/duplicate",),
         (RECORDS < 2) & (FAULTS < 2),
-    ),
-    Unreached(
-        "need two transactions in a row (transactions=2)",
-        ("Order",),
-        transaction_version_2 & (IN_A_ROW < 2) & (FAULTS < 2),
     ),
     Unreached(
         _SECOND_FAULT,
         ("transaction.continue the fence/no-producer-id",),
         transaction_version_2 & (FAULTS < 2),
-    ),
-    Unreached(
-        "need an end that is asked for while batches are in flight (early_ends=1)",
-        (
-            "producer.every batch is done",
-            "producer.commitTransaction/wait-for-batches",
-            "producer.abortTransaction/wait-for-batches",
-        ),
-        EARLY_ENDS == 0,
     ),
 )
 
@@ -147,14 +112,12 @@ IDEMPOTENCE = (
     ),
     Unreached(
         _NO_TRANSACTIONS,
-        tuple(
-            f"partition.{message}/{row}"
-            for message in ("Produce", "DelayedProduce")
-            for row in (
-                "no-state-mid-sequence",
-                "above-lowest-sequence",
-                "not-transactional",
-            )
+        (
+            "partition.Produce/no-state-mid-sequence",
+            "partition.Produce/not-transactional",
+            "partition.DelayedProduce/no-state-mid-sequence",
+            "partition.DelayedProduce/above-lowest-sequence",
+            "partition.DelayedProduce/not-transactional",
         ),
     ),
 )
@@ -211,7 +174,6 @@ CALLS = (
         ),
         client_epoch_bump & (OLDEST_VERSION > 2),
     ),
-    Unreached("impossible: calls wait for no other", ("OneCallAtATime",), ~calls_in_turn),
     Unreached(
         "not asked: what an earlier call has left in the queue may end the next transaction",
         ("PartitionsAnswered", "OffsetsAdded", "OffsetsAnswered"),
@@ -223,45 +185,14 @@ CALLS = (
         ~close_ends,
     ),
     Unreached(
-        "impossible: the client stays in its state instead (3.6)",
-        ("EndIsAllowed",),
-        ~illegal_state_fatal,
-    ),
-    Unreached(
-        "impossible: nobody asks for a new epoch",
-        ("BumpIsBehindEnd", "LostAnswerIsFatal"),
-        ~client_epoch_bump,
-    ),
-    Unreached(
-        "impossible: without transactional id an error is fatal, and nobody asks again",
-        ("NothingTakenInError",),
-        ~transactional & ~unauthorized_abortable,
-    ),
-    Unreached(
-        "impossible: this client asks for its producer id in a loop of its own",
-        ("AllowedTransitions",),
-        ~transactional & ~one_way_to_ids,
-    ),
-    Unreached(
         _NO_ID,
         (
-            "producer.send request/send-offsets-by-name",
-            "producer.TxnOffsetCommit for a partition",
             "ClientCallEnds",
             "PartitionsAnswered",
             "OffsetsAdded",
             "OffsetsAnswered",
             "UsableAgain",
             "CloseEnds",
-            "EpochOfPartitions",
-            "AskedOnce",
-            "OneCallAtATime",
-            "ClosedBeginsNothing",
-            "EndIsAllowed",
-            "LostAnswerIsFatal",
-            "EndIsLast",
-            "BumpIsBehindEnd",
-            "CoordinatorIsKnown",
         ),
         ~transactional,
     ),

@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 from ...language import Unreached
-from ..messages import FAULTS, TRANSACTIONS
 from ..releases.features import stale_epoch_first, transaction_version_2
-
-_BY_VERSION_2 = "need a release before version 2, whose clients add partitions and keep their epoch"
 
 EXACTLY_ONCE = (
     Unreached(
-        "needs a second transaction (transactions=2), which might count an input again",
-        ("CountedOnce",),
-        TRANSACTIONS < 2,
-    ),
-    Unreached(
-        "the machine is that of `transactions`, whose runs take it: here no message is lost, and a "
-        "transaction writes one record",
-        (
-            "partition.AddPartitionsByLeaderResponse/duplicate",
-            "producer.abortTransaction/wait-for-batches",
-            "producer.commitTransaction/wait-for-batches",
-        ),
+        "impossible: here no message is lost, and a transaction writes one record",
+        ("partition.AddPartitionsByLeaderResponse/duplicate",),
     ),
     Unreached(
         "no run of `transactions` at its default bounds takes it either, which says why",
@@ -53,13 +40,7 @@ EXACTLY_ONCE = (
             "partition.AddPartitionsByLeaderResponse/offset-coordinator-moved",
             "partition.AddPartitionsByLeaderResponse/offset-stale-epoch",
             "producer.TxnOffsetCommitResponse/abortable",
-            "producer.TxnOffsetCommitResponse/coordinator-moved",
         ),
-    ),
-    Unreached(
-        _BY_VERSION_2,
-        ("transaction.AddPartitionsToTxn",),
-        transaction_version_2,
     ),
     Unreached(
         "impossible: from 4.1 on a stale epoch is reported first",
@@ -68,10 +49,5 @@ EXACTLY_ONCE = (
             "producer.TxnOffsetCommitResponse/unexpected",
         ),
         stale_epoch_first & transaction_version_2,
-    ),
-    Unreached(
-        "need a crash (faults=1)",
-        ("producer.TxnOffsetCommitResponse/closed-connection",),
-        FAULTS == 0,
     ),
 )

@@ -1,8 +1,9 @@
-"""The rows that runs of shipped systems take, as `spec/systems/reached.json` records them.
+"""The rows that runs of shipped systems take and the premises that they meet, as
+`spec/systems/reached.json` records them.
 
 `python tests/spec/reached.py` explores each run again and writes the file; with names of systems,
-only the runs of these. `runs` are the system, the release and the constants of each, and `rows` the
-numbers of the runs that take a row.
+only the runs of these, and new ones. `runs` are the system, the release and the constants of each;
+`rows` and `premises` are the numbers of the runs that take a row, or meet a property's premise.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ RUNS: tuple[tuple[str, str, Mapping[str, int]], ...] = (
         for release in RELEASES
         for more in ({}, {"faults": 2}, {"records": 2}, {"records": 2, "faults": 2})
     ),
+    *(("transactions", release, {**ONE, "early_ends": 1}) for release in ("3.6", "4.3")),
     *(
         ("idempotence", release, more)
         for release in ("2.4", "4.3")
@@ -49,9 +51,14 @@ RUNS: tuple[tuple[str, str, Mapping[str, int]], ...] = (
         )
     ),
     *(("producer-ids", release, {}) for release in ("2.0", "3.6", "4.3")),
-    *(("exactly-once", release, {}) for release in ("3.6", "4.3")),
+    *(
+        ("exactly-once", release, more)
+        for release in ("3.6", "4.3")
+        for more in ({}, {"faults": 1}, {"transactions": 2})
+    ),
+    *(("membership", release, {"producers": 3}) for release in ("2.0", "4.3")),
 )
-SECONDS = 25
+SECONDS = 60
 """The longest that one run is explored."""
 FILE = Path(__file__).parents[2] / "spec" / "systems" / "reached.json"
 
@@ -69,28 +76,46 @@ def without_properties(system: System) -> System:
     return replace(system, unreached=(), reached=(), **none)
 
 
+def premises_met(name: str, release: str, constants: Mapping[str, int]) -> set[str]:
+    """The properties whose premises a run meets; none are known if it is stopped, or if a step left
+    a range."""
+    system = replace(shipped(name), unreached=(), reached=(), progress=(), fairness=(), rankings=())
+    instance = instantiate(system, release, dict(constants))
+    options = Options(deadlock=False, keep_going=True, until=time.monotonic() + SECONDS)
+    result = check(instance, options)
+    unknown = {item.name for item in result.properties if item.verdict == "unknown"}
+    vacuous = {item.subject for item in result.vacuous}
+    return {item.name for item in instance.properties} - unknown - vacuous
+
+
 def main(*systems: str) -> None:
     """Explores each run (of these systems, if any are named), and writes the file."""
     known = recorded() if systems else {}
-    taken = [
-        known[key] if (key := str(run)) in known and run[0] not in systems else rows_taken(*run)
+    found = [
+        known[key]
+        if (key := str(run)) in known and run[0] not in systems
+        else (rows_taken(*run), premises_met(*run))
         for run in RUNS
     ]
-    every = sorted(set[str]().union(*taken))
-    rows = {row: [at for at, of in enumerate(taken) if row in of] for row in every}
-    lines = (f"{json.dumps(row)}: {json.dumps(runs)}" for row, runs in rows.items())
-    runs = ",\n".join(map(json.dumps, RUNS))
-    found = f'{{"runs": [\n{runs}\n],\n"rows": {{\n' + ",\n".join(lines) + "\n}}\n"
-    FILE.write_text(found, encoding="utf-8")
+    parts = {"runs": "[\n" + ",\n".join(map(json.dumps, RUNS)) + "\n]"}
+    for part, names in zip(("rows", "premises"), zip(*found, strict=True), strict=True):
+        every = sorted(set[str]().union(*names))
+        runs = {name: [at for at, of in enumerate(names) if name in of] for name in every}
+        lines = (f"{json.dumps(name)}: {json.dumps(of)}" for name, of in runs.items())
+        parts[part] = "{\n" + ",\n".join(lines) + "\n}"
+    written = ",\n".join(f'"{part}": {text}' for part, text in parts.items())
+    FILE.write_text(f"{{{written}}}\n", encoding="utf-8")
 
 
-def recorded() -> dict[str, set[str]]:
-    """The rows that each run takes, by the run, as the file has them."""
+def recorded() -> dict[str, tuple[set[str], set[str]]]:
+    """The rows that each run takes and the premises that it meets, as the file has them."""
     known = json.loads(FILE.read_text(encoding="utf-8"))
-    return {
-        str(tuple(run)): {row for row, runs in known["rows"].items() if at in runs}
-        for at, run in enumerate(known["runs"])
-    }
+
+    def of(part: str, run: int) -> set[str]:
+        return {name for name, runs in known[part].items() if run in runs}
+
+    runs = enumerate(known["runs"])
+    return {str(tuple(run)): (of("rows", i), of("premises", i)) for i, run in runs}
 
 
 if __name__ == "__main__":

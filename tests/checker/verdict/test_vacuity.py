@@ -1,4 +1,4 @@
-"""What holds without having been put to the test is told: rows, messages, premises, settings."""
+"""Results report each property that nothing tested: rows, messages, premises, settings."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def lines_of(instance: Instance, **options: Any) -> list[str]:
 
 
 def could_say_more(*properties: Property) -> list[str]:
-    """What is told of properties that hold, where a stronger one would hold as well."""
+    """The notes on properties that hold, where a stronger one would hold as well."""
     result = check(system(properties=properties))
     assert result.verdict is Verdict.HOLDS
     assert not result.vacuous
@@ -494,6 +494,37 @@ def test_recorded_runs_say_why_a_row_is_not_taken() -> None:
     assert of(2, larger, elsewhere) == ["another system: a run of other takes it"]
     assert of(2, larger, protocol="1")[:1] == ["other settings: a run in 2 with nodes=3 takes it"]
     assert of(2, Reached(name, "2", {"nodes": 2}, row), elsewhere) == []  # it should be taken
+
+
+def test_recorded_runs_say_why_an_event_never_happens() -> None:
+    stops = Table(
+        server,
+        crash,
+        when=state == State.LOST,
+        rows=(Row("late", when=state == State.LOST, goto=State.IDLE), Row("stop")),
+    )
+    name = system().system.name
+    runs = (Reached(name, "2", {"nodes": 3}, frozenset({"server.crash/stop"})),)
+    found = explained(system(stops, reached=runs))
+    assert found == {"server.crash never happens": "other settings: a run with nodes=3 takes it"}
+    happens = replace(stops, when=state == State.ELECTED)
+    assert lines_of(system(happens, reached=runs, budgets={crash: 1}, properties=())) == [
+        "the run checks no property",
+        "server.crash/late is never taken",
+    ]
+
+
+def test_recorded_runs_say_why_a_premise_is_never_met() -> None:
+    holds = invariant("Holds", (granted > 2).implies(granted > 1), "It holds.")
+    name = system().system.name
+
+    def of(system_name: str, nodes: int) -> list[str]:
+        run = Reached(system_name, "2", {"nodes": nodes}, frozenset(), frozenset({"Holds"}))
+        return list(explained(system(properties=(FEW, holds), reached=(run,))).values())
+
+    assert of(name, 3) == ["a run with nodes=3 meets it"]
+    assert of(name, 2) == []  # it should be met
+    assert of("other", 3) == []  # its Holds may be another property
 
 
 def test_a_row_that_is_declared_to_be_unreached_and_is_taken() -> None:
