@@ -16,7 +16,7 @@ from ...language.expressions import Expression, children_first, field_set
 from ...spec.bugs import BUGS
 from ...spec.properties.unwatched import WATCHED
 from ...spec.systems import SHIPPED, shipped
-from ...spec.systems.explored import declared_tables
+from ...spec.systems.coverage.declared_rows import declared_tables
 from .citations import citations, cited, resolves
 
 FINDINGS = Path(__file__).parents[2] / "docs" / "findings.md"

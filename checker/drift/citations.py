@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...spec.systems.explored import declared_tables
+from ...spec.systems.coverage.declared_rows import declared_tables
 
 _METHOD = re.compile(r"(?P<of>[A-Z]\w*(?:\.[A-Z]\w*)*)\.(?P<name>[a-z]\w*)\b")
 _CLASS = re.compile(r"(?P<of>[A-Z][a-z]\w*(?:\.[A-Z]\w*)*)(?=$|[ :(])")

@@ -26,8 +26,8 @@ from ...spec.delivery.cells import (
     fits,
     refusal,
 )
-from ...spec.delivery.promised import MOST_CACHED, MOST_IN_FLIGHT, NOT_PROMISED, WINDOW
-from ...spec.delivery.promised import window as window_constants
+from ...spec.delivery.promises import MOST_CACHED, MOST_IN_FLIGHT, NOT_PROMISED, WINDOW
+from ...spec.delivery.promises import window as window_constants
 from ...spec.releases.features import KAFKA
 from ...spec.systems import shipped
 from ..exits import INCONCLUSIVE, UNDECIDED, fail, internal, needing, write_json

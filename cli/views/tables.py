@@ -35,7 +35,7 @@ def list_(
 ) -> None:
     """List the shipped systems, a line for each, or describe SYSTEM: its properties, releases,
     features, and constants with their ranges and defaults."""
-    from ...spec.systems.explored import declared_tables, places, print_rows
+    from ...spec.systems.coverage.declared_rows import declared_tables, places, print_rows
     from .catalogue import describe, describe_unwatched, overview
 
     if [name is not None, every, rows, unwatched].count(True) > 1:

@@ -21,11 +21,12 @@ from ...spec.access.authorization import AUTHORIZERS, use_group, use_topic
 from ...spec.access.authorization import TABLES as AUTHORIZATION
 from ...spec.broker_errors import BROKER_ERRORS
 from ...spec.client import state
-from ...spec.client.transaction_manager import TO_ABORTABLE, Reaction
-from ...spec.coordinator import entry, ownership
+from ...spec.client.transactions.transaction_manager import TO_ABORTABLE, Reaction
+from ...spec.coordinator import entry
+from ...spec.coordinator.state_manager import ownership
 from ...spec.coordinator.tables import DRIVEN as COORDINATOR
 from ...spec.errors import Errors
-from ...spec.groups.classic_group import validate_group_status
+from ...spec.groups.members.classic_group import validate_group_status
 from ...spec.groups.tables import DRIVEN as GROUPS
 from ...spec.leader.tables import DRIVEN as LEADER
 from ...spec.messages import (

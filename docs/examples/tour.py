@@ -7,8 +7,8 @@ happens, and its counterexample is the shortest run in which it does: docs/tour.
 from dataclasses import replace
 
 from epochfence.language import Expression, Property, System, all_of, any_of, invariant, set_of
-from epochfence.spec.client import application
 from epochfence.spec.client import state as client
+from epochfence.spec.client.calls import application
 from epochfence.spec.groups import state as groups
 from epochfence.spec.leader.isolation import ending, log_entry
 from epochfence.spec.leader.state import Kind

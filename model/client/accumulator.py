@@ -1,8 +1,8 @@
 """A client's batches: their records, the order of their sending, and their results.
 
-The rows are `spec.client.accumulator`'s and `spec.client.sender`'s, on the client's machine, which
-knows a batch by its number, and `spec.changes.drain_order`'s. This module has the records, the
-estimated size of a batch in bytes, and the compression ratio of its topic.
+The rows are `spec.client.batches.accumulator`'s and `spec.client.batches.sender`'s, on the client's
+machine, which knows a batch by its number, and `spec.changes.clients.drain_order`'s. This module
+has the records, the estimated size of a batch in bytes, and the compression ratio of its topic.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...language import Expression
-from ...spec.changes import drain_order
-from ...spec.client import accumulator
-from ...spec.client.blocking import BATCH_OVERHEAD as HEADER
-from ...spec.client.blocking import room
+from ...spec.changes.clients import drain_order
+from ...spec.client.batches import accumulator
+from ...spec.client.calls.blocking import BATCH_OVERHEAD as HEADER
+from ...spec.client.calls.blocking import room
 from ...spec.messages import now
 from ..engine.errors import NotNowError
 from ..engine.machine import Machine

@@ -1,8 +1,8 @@
 """Calls of `send` that wait for metadata and then for memory, together at most max.block.ms; and
 `flush`.
 
-`spec.client.blocking` has the outcomes. Each waiting send is a separate thread of the application.
-Other sends continue.
+`spec.client.calls.blocking` has the outcomes. Each waiting send is a separate thread of the
+application. Other sends continue.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...language import Expression
-from ...spec.client import blocking, calls
+from ...spec.client.calls import blocking, calls
 from ...spec.releases.client_features import close_wakes, request_limit_named
 from .accumulator import Accumulator, topic_of
 from .metrics import NS_PER_MS, Metrics

@@ -1,8 +1,8 @@
 """The producer's partitioner: chooses a given partition, a key's partition, or the sticky
 partition.
 
-`spec.client.partitioner` has the decisions. This module has the hash and the choice of the next
-partition.
+`spec.client.batches.partitioner` has the decisions. This module has the hash and the choice of the
+next partition.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 
-from ...spec.client.partitioner import Choice, chosen_by, switches
+from ...spec.client.batches.partitioner import Choice, chosen_by, switches
 from ..engine.errors import OutOfRangeError, whole
 
 _MASK = 0xFFFFFFFF

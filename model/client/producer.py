@@ -10,18 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...spec.client import (
-    add_partitions,
-    blocking,
-    calls,
-    epochs,
-    expiry,
-    failures,
-    requests,
-)
-from ...spec.client import sender as sending
-from ...spec.client import transaction_manager as manager
+from ...spec.client.batches import epochs, expiry
+from ...spec.client.batches import sender as sending
+from ...spec.client.calls import blocking, calls
 from ...spec.client.metrics import TIMES
+from ...spec.client.transactions import add_partitions, failures, requests
+from ...spec.client.transactions import transaction_manager as manager
 from ...spec.errors import Errors
 from ...spec.releases.features import KAFKA, close_ends, transactional
 from ...spec.systems.reductions.client import CLIENT_ALONE

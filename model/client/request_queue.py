@@ -1,6 +1,7 @@
 """A client's queue of requests to coordinators, ordered by priority.
 
-The rows of `spec.client.queue` and `spec.client.requests` decide the next request and its outcome.
+The rows of `spec.client.transactions.queue` and `spec.client.transactions.requests` decide the next
+request and its outcome.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...spec.client import queue
-from ...spec.client import transaction_manager as manager
+from ...spec.client.transactions import queue
+from ...spec.client.transactions import transaction_manager as manager
 from ..engine.machine import Machine
 from .requests import CallResult, Request
 

@@ -1,6 +1,7 @@
 """Sends a client's batches, and completes their records with the answers.
 
-The rows are `spec.client.sender`'s and `spec.client.expiry`'s. This module records the metrics.
+The rows are `spec.client.batches.sender`'s and `spec.client.batches.expiry`'s. This module records
+the metrics.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from ...spec.client.blocking import BATCH_OVERHEAD
+from ...spec.client.calls.blocking import BATCH_OVERHEAD
 from ...spec.messages import now
 from ...spec.releases.client_features import memory_kept_in_flight
 from .accumulator import Accumulator, topic_of

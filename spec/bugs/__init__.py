@@ -7,8 +7,17 @@ from __future__ import annotations
 
 from ...language import DeclarationError
 from ...language.declaration.arguments import one_of
-from . import client, coordinator, groups, leader, producer_ids, products, reading, replication
 from .bug import Bug as Bug
+from .catalogue import (
+    client,
+    coordinator,
+    groups,
+    leader,
+    producer_ids,
+    products,
+    reading,
+    replication,
+)
 
 BUGS: tuple[Bug, ...] = (
     coordinator.BUGS

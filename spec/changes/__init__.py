@@ -16,77 +16,77 @@ from ..systems import shipped
 
 @cache
 def _franz_go() -> System:
-    from .franz_go import franz_go
+    from .clients.franz_go import franz_go
 
     return shipped("transactions") + franz_go
 
 
 @cache
 def _librdkafka() -> System:
-    from .librdkafka import transactional
+    from .clients.librdkafka import transactional
 
     return shipped("transactions") + transactional
 
 
 @cache
 def _librdkafka_idempotent() -> System:
-    from .librdkafka import idempotent
+    from .clients.librdkafka import idempotent
 
     return shipped("idempotence") + idempotent
 
 
 @cache
 def _dekaf() -> System:
-    from .dekaf import dekaf
+    from .clients.dekaf import dekaf
 
     return shipped("idempotence") + dekaf
 
 
 @cache
 def _redpanda() -> System:
-    from .redpanda import redpanda
+    from .brokers.redpanda import redpanda
 
     return shipped("transactions") + redpanda
 
 
 @cache
 def _redpanda_group_offsets() -> System:
-    from .redpanda import group_offsets
+    from .brokers.redpanda import group_offsets
 
     return shipped("group-offsets") + group_offsets
 
 
 @cache
 def _offset_removal() -> System:
-    from .offset_removal import offset_removal
+    from .brokers.offset_removal import offset_removal
 
     return shipped("group-offsets") + offset_removal
 
 
 @cache
 def _redpanda_offset_removal() -> System:
-    from .redpanda import expired_offsets
+    from .brokers.redpanda import expired_offsets
 
     return _offset_removal() + expired_offsets
 
 
 @cache
 def _replay() -> System:
-    from .replay import replayed
+    from .brokers.replay import replayed
 
     return shipped("transactions") + replayed
 
 
 @cache
 def _leaderless() -> System:
-    from .leaderless import leaderless
+    from .brokers.leaderless import leaderless
 
     return shipped("transactions") + leaderless
 
 
 @cache
 def _kfake() -> System:
-    from .kfake import kfake
+    from .brokers.kfake import kfake
 
     return shipped("transactions") + kfake
 
@@ -100,77 +100,77 @@ def _upgrade() -> System:
 
 @cache
 def _two_phase_commit() -> System:
-    from .two_phase_commit import two_phase
+    from .proposals.two_phase_commit import two_phase
 
     return shipped("transactions") + two_phase
 
 
 @cache
 def _replication() -> System:
-    from .replication import replicated
+    from .replicas.replication import replicated
 
     return replicated(shipped("transactions"))
 
 
 @cache
 def _retention() -> System:
-    from .retention import retention_change
+    from .brokers.retention import retention_change
 
     return shipped("reading") + retention_change
 
 
 @cache
 def _share() -> System:
-    from .share_group import share_group
+    from .proposals.share_group import share_group
 
     return shipped("reading") + share_group
 
 
 @cache
 def _below_next() -> System:
-    from .duplicates import below_next
+    from .brokers.duplicates import below_next
 
     return shipped("idempotence") + below_next
 
 
 @cache
 def _callbacks() -> System:
-    from .callbacks import callbacks
+    from .clients.callbacks import callbacks
 
     return shipped("calls") + callbacks
 
 
 @cache
 def _majority() -> System:
-    from .majority import varied
+    from .replicas.majority import varied
 
     return varied(shipped("replication"))
 
 
 @cache
 def _split() -> System:
-    from .batch_split import varied
+    from .clients.batch_split import varied
 
     return varied(shipped("idempotence"))
 
 
 @cache
 def _transactional_split() -> System:
-    from .transactional_split import varied
+    from .clients.transactional_split import varied
 
     return varied(shipped("transactions"))
 
 
 @cache
 def _checkpointed_sink() -> System:
-    from .checkpointed_sink import system
+    from .clients.checkpointed_sink import system
 
     return system
 
 
 @cache
 def _drain_order() -> System:
-    from .drain_order import system
+    from .clients.drain_order import system
 
     return system
 

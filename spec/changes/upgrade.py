@@ -24,7 +24,7 @@ from ...language import (
 )
 from ..client.state import is_completing
 from ..client.state import state as client_state
-from ..client.transaction_manager import (
+from ..client.transactions.transaction_manager import (
     OLDEST_TRANSACTION_VERSION,
     TRANSACTION_VERSION,
     end_version,
@@ -46,7 +46,7 @@ from ..messages import (
     connection,
     producer,
 )
-from ..properties.versions import PROPERTIES
+from ..properties.transactions.versions import PROPERTIES
 from ..releases.features import transaction_version_2
 from ..releases.proposals import fence_by_entry, version_in_log_if_known
 

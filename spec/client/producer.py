@@ -42,14 +42,14 @@ from ..messages import (
 )
 from ..releases.features import transaction_version_2
 from . import state as client
-from .accumulator import muted, produce
-from .add_partitions import add, added_to_transaction
-from .calls_at_once import abort, begin, commit, initialize, send
-from .end_txn import end, ended, result
-from .init_producer_id import init, initialized
-from .sender import is_sent_at_once, next_attempt, sent_or_reenqueued
+from .batches.accumulator import muted, produce
+from .batches.sender import is_sent_at_once, next_attempt, sent_or_reenqueued
+from .calls.calls_at_once import abort, begin, commit, initialize, send
 from .state import q
-from .transaction_manager import Reaction
+from .transactions.add_partitions import add, added_to_transaction
+from .transactions.end_txn import end, ended, result
+from .transactions.init_producer_id import init, initialized
+from .transactions.transaction_manager import Reaction
 
 # The end ----------------------------------------------------------------------------------------
 

@@ -53,7 +53,7 @@ from ..releases.features import (
     transactional,
     unknown_id_fatal,
 )
-from . import queue as queue  # its fields of the client come first
+from .transactions import queue as queue  # its fields of the client come first
 
 FIRST_EPOCH = constant(
     "first_epoch", 2, 0, 1000, real=NO_EPOCH,

@@ -11,9 +11,9 @@ from ..releases.features import (
     rotation_in_log,
 )
 from . import entry
-from .failover import MEMORY_LOST
-from .log import answer_all, completed_record, logged_epoch, logged_partitions
 from .markers import completion_dropped, left_behind
+from .state_manager.failover import MEMORY_LOST
+from .state_manager.log import answer_all, completed_record, logged_epoch, logged_partitions
 
 completed_again = event(
     "completion written again",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from . import expiration, failover, log
-from .add_partitions import add_partitions, add_partitions_by_leader
-from .end_txn import end_txn, fence_continues
-from .init_producer_id import init_producer_id
 from .markers import markers_answered
-from .timeout import transaction_timeout
+from .requests.add_partitions import add_partitions, add_partitions_by_leader
+from .requests.end_txn import end_txn, fence_continues
+from .requests.init_producer_id import init_producer_id
+from .state_manager import expiration, failover, log
+from .state_manager.timeout import transaction_timeout
 
 TABLES = (
     init_producer_id,

@@ -32,6 +32,7 @@ from ..leader.isolation import ending
 from ..leader.recovery import change_leader
 from ..leader.state import c, orphaned, verification_states
 from ..messages import partition, waiting
+from .offsets.txn_offset_commit import txn_offset_commit_response
 from .state import (
     OFFSETS,
     PendingOffset,
@@ -44,7 +45,6 @@ from .state import (
     processing,
     verifying,
 )
-from .txn_offset_commit import txn_offset_commit_response
 
 log = leader.log.at(OFFSETS)
 item = element("e", log)

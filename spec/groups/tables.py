@@ -3,7 +3,8 @@ that it has offsets of."""
 
 from __future__ import annotations
 
-from . import classic_group, offset_metadata
+from .members import classic_group
+from .offsets import offset_metadata
 
 DRIVEN = (*classic_group.TABLES, *offset_metadata.MEMBERS_TABLES)
 DRIVEN_OFFSETS = offset_metadata.OFFSETS_TABLES

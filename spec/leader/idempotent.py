@@ -23,7 +23,7 @@ from ...language import (
 )
 from ..answers import answer_batch
 from ..client import state as client
-from ..client.epochs import DelayedProduce
+from ..client.batches.epochs import DelayedProduce
 from ..messages import (
     LEADER_CHANGES,
     NO_EPOCH,

@@ -25,7 +25,7 @@ from ...language import (
     position,
 )
 from ..client import state as client
-from ..client.epochs import DelayedProduce
+from ..client.batches.epochs import DelayedProduce
 from ..leader import state as leader
 from ..messages import NO_EPOCH, PARTITION, RECORD, RECORDS, Errors, Produce, ProduceResponse
 from .counting import Place, following, one

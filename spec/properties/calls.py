@@ -14,10 +14,10 @@ from ...language import (
     step_property,
 )
 from ...language.expressions import any_true
-from ..client import queue
 from ..client import state as client
-from ..client import transaction_manager as manager
-from ..client.queue import Request
+from ..client.transactions import queue
+from ..client.transactions import transaction_manager as manager
+from ..client.transactions.queue import Request
 from ..errors import Errors
 from ..releases.features import (
     calls_in_turn,

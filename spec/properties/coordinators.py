@@ -14,7 +14,7 @@ from ...language import (
     size,
     step_property,
 )
-from ..coordinator.ownership import (
+from ..coordinator.state_manager.ownership import (
     BROKER,
     STATE_PARTITION,
     known,
@@ -22,7 +22,7 @@ from ..coordinator.ownership import (
     logged,
     owned,
 )
-from ..coordinator.ownership import heard as heard_epoch
+from ..coordinator.state_manager.ownership import heard as heard_epoch
 from ..releases.features import newer_epoch_cancels_load
 
 b, c = BROKER.variable("b"), BROKER.variable("c")

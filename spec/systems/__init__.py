@@ -38,37 +38,37 @@ def _calls() -> System:
 
 
 def _replication() -> System:
-    from .replication import system
+    from .partitions.replication import system
 
     return system
 
 
 def _exactly_once() -> System:
-    from .exactly_once import system
+    from .groups.exactly_once import system
 
     return system
 
 
 def _delivery() -> System:
-    from .delivery import system
+    from .partitions.delivery import system
 
     return system
 
 
 def _reading() -> System:
-    from .reading import system
+    from .partitions.reading import system
 
     return system
 
 
 def _membership() -> System:
-    from .membership import system
+    from .groups.membership import system
 
     return system
 
 
 def _group_offsets() -> System:
-    from .group_offsets import system
+    from .groups.group_offsets import system
 
     return system
 

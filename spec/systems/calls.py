@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...language import Channel, System, strong_fairness, weak_fairness
-from ..client import any_broker, calls, failures, requests, transaction_manager
+from ..client.calls import any_broker, calls
 from ..client.state import FIRST_EPOCH
+from ..client.transactions import failures, requests, transaction_manager
 from ..errors import ERROR_CODES, OF_CLIENTS
 from ..messages import (
     FAULTS,
@@ -24,10 +25,10 @@ from ..messages import (
 )
 from ..properties.calls import PROGRESS, PROPERTIES
 from ..releases.features import CLIENT, COORDINATOR, KAFKA, transactional
-from .reached import reached
+from .coverage.recorded_runs import reached
+from .coverage.unreached_rows import CALLS as UNREACHED
 from .reductions.calls import CALLS
 from .reductions.client import OF_ACCUMULATOR, OF_MESSAGES
-from .unreached import CALLS as UNREACHED
 
 _CHANNELS = (
     Channel(InitProducerIdResponse, 1),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ...language import Channel, System, weak_fairness
-from ..coordinator import ownership
+from ..coordinator.state_manager import ownership
 from ..properties.coordinators import PROGRESS, PROPERTIES
 from ..releases.features import COORDINATOR, KAFKA
+from .coverage.unreached_rows import COORDINATORS
 from .reductions.coordinator import OWNERSHIP
-from .unreached import COORDINATORS
 
 system = System(
     name="coordinators",

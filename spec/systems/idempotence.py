@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...language import DEFAULT, Channel, System, all_of, strong_fairness, weak_fairness
-from ..client import accumulator, expiry, sender
-from ..client import epochs as epoch_bump
 from ..client import state as client
-from ..client.transaction_manager import (
+from ..client.batches import accumulator, expiry, sender
+from ..client.batches import epochs as epoch_bump
+from ..client.transactions.transaction_manager import (
     BUMPING_VERSION,
     OLDEST_COORDINATOR_VERSION,
     OLDEST_TRANSACTION_VERSION,
@@ -42,13 +42,13 @@ from ..messages import (
     ProduceResponse,
 )
 from ..properties.idempotence import PROPERTIES
-from ..properties.progress import IDEMPOTENCE as PROGRESS
+from ..properties.transactions.progress import IDEMPOTENCE as PROGRESS
 from ..releases.features import CLIENT, KAFKA, LEADER, transactional
 from . import logs
-from .reached import reached
+from .coverage.recorded_runs import reached
+from .coverage.unreached_rows import IDEMPOTENCE as UNREACHED
 from .reductions import client as client_reductions
 from .reductions.leader import IDEMPOTENT
-from .unreached import IDEMPOTENCE as UNREACHED
 
 _p, _r = PARTITION.variable("p"), RECORD.variable("r")
 _ME = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...language import LastRecord, Log, element, position
 from ..coordinator import entry as transaction
-from ..coordinator import log as transaction_log
+from ..coordinator.state_manager import log as transaction_log
 from ..groups import log as offsets
 from ..leader import state as leader
 from ..leader.isolation import ending, is_read_committed, log_entry

@@ -23,9 +23,9 @@ from ..producer_ids.state import (
 )
 from ..properties.producer_ids import PROGRESS, PROPERTIES
 from ..releases.features import KAFKA
-from .reached import reached
+from .coverage.recorded_runs import reached
+from .coverage.unreached_rows import PRODUCER_ID_BLOCKS as UNREACHED
 from .reductions.producer_ids import MANAGERS
-from .unreached import PRODUCER_ID_BLOCKS as UNREACHED
 
 _SENT_AGAIN = FAULTS + 1  # each fault may leave a request behind
 

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from ...language import DEFAULT, Channel, System, strong_fairness, weak_fairness
-from ..client import accumulator, calls_at_once, expiry, producer, sender
+from ..client import producer
 from ..client import state as client
-from ..client.transaction_manager import (
+from ..client.batches import accumulator, expiry, sender
+from ..client.calls import calls_at_once
+from ..client.transactions.transaction_manager import (
     BUMPING_VERSION,
     OLDEST_COORDINATOR_VERSION,
     OLDEST_TRANSACTION_VERSION,
 )
-from ..coordinator import completion, expiration, markers, tables
+from ..coordinator import completion, markers, tables
 from ..coordinator import entry as transaction
-from ..coordinator import log as transaction_log
+from ..coordinator.state_manager import expiration
+from ..coordinator.state_manager import log as transaction_log
 from ..errors import ERROR_CODES, OF_BROKERS
 from ..leader import markers as leader_markers
 from ..leader import produce, recovery, verification
 from ..leader.state import GUARDS, PRODUCER_ID_EXPIRATION, log
-from ..lemmas import alone, batches, clients, coordinator, leaders, numbers, outcomes
-from ..lemmas import completion as completing
+from ..lemmas.transactions import batches, clients, coordinator, leaders, numbers, outcomes, rivals
+from ..lemmas.transactions import completion as completing
 from ..messages import (
     APPEND_FAILURES,
     CACHED_BATCHES,
@@ -62,16 +65,16 @@ from ..messages import (
     WriteTxnMarkers,
     WriteTxnMarkersResponse,
 )
-from ..properties import progress
-from ..properties.transactions import PROPERTIES
+from ..properties.transactions import progress
+from ..properties.transactions.transactions import PROPERTIES
 from ..releases.features import KAFKA, transactional
 from . import logs
-from .reached import reached
+from .coverage.recorded_runs import reached
+from .coverage.unreached_rows import TRANSACTIONS as UNREACHED
 from .reductions import client as client_reductions
 from .reductions import requests as request_reductions
 from .reductions.coordinator import ENTRY, ENTRY_FAULTS
 from .reductions.leader import LEADER, MARKERS, VERIFIED
-from .unreached import TRANSACTIONS as UNREACHED
 
 FURTHER_FAULTS = (
     EXPIRIES,
@@ -148,7 +151,7 @@ system = System(
     + numbers.LEMMAS
     + completing.LEMMAS
     + outcomes.LEMMAS
-    + alone.LEMMAS,
+    + rivals.LEMMAS,
     constants=(
         PRODUCERS,
         PARTITIONS,

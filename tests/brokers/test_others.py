@@ -13,7 +13,7 @@ from epochfence.model.cluster import Cluster
 from epochfence.model.conformance.live.causes import RANKS
 from epochfence.model.conformance.live.cluster.apis import NEWEST, OLDEST, OPTIONAL
 from epochfence.model.conformance.live.suites.directed_suite import existing
-from epochfence.spec.groups.classic_group import TABLES as GROUP
+from epochfence.spec.groups.members.classic_group import TABLES as GROUP
 from epochfence.tests.brokers import others
 from epochfence.tests.brokers.others import LEVELS, OTHERS, PAGE, section, sections
 

@@ -8,7 +8,9 @@ from typing import Any
 from epochfence.language import each, lift, wrap
 from epochfence.model import ProducerClient
 from epochfence.model.client.requests import CallFailedError, CallResult, Produce, Record, Request
-from epochfence.spec.client import accumulator, state, transaction_manager
+from epochfence.spec.client import state
+from epochfence.spec.client.batches import accumulator
+from epochfence.spec.client.transactions import transaction_manager
 from epochfence.spec.messages import SEQUENCE
 from epochfence.tests.conformance.draft import RELEASE
 from epochfence.tests.conformance.harness import Adapter, RaisedError

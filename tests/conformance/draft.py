@@ -13,9 +13,12 @@ from typing import ClassVar
 from epochfence.language import Expression, Row, Sending, Table, if_, minimum, some
 from epochfence.language.expressions import TRUE, rewrite
 from epochfence.model import TransactionCoordinator, TransactionMetadata
-from epochfence.spec.coordinator import entry, log, tables
-from epochfence.spec.coordinator.add_partitions import add_partitions, add_partitions_by_leader
-from epochfence.spec.coordinator.end_txn import (
+from epochfence.spec.coordinator import entry, tables
+from epochfence.spec.coordinator.requests.add_partitions import (
+    add_partitions,
+    add_partitions_by_leader,
+)
+from epochfence.spec.coordinator.requests.end_txn import (
     answer,
     answer_fencers,
     commits,
@@ -25,7 +28,8 @@ from epochfence.spec.coordinator.end_txn import (
     fence_continues,
     prepare_state,
 )
-from epochfence.spec.coordinator.init_producer_id import init_producer_id
+from epochfence.spec.coordinator.requests.init_producer_id import init_producer_id
+from epochfence.spec.coordinator.state_manager import log
 from epochfence.spec.messages import LARGEST_EPOCH, NO_EPOCH, EndTxn, Errors, now, offered_id
 from epochfence.spec.releases.features import (
     failed_fence_kept,

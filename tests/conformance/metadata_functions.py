@@ -33,7 +33,6 @@ from epochfence.model.broker.transactions.coordinator import IllegalArgumentErro
 from epochfence.model.broker.transactions.marker_channel_manager import IllegalStateError
 from epochfence.model.broker.transactions.transaction_metadata import metadata_of, state_member
 from epochfence.spec.coordinator import tables as coordinator
-from epochfence.spec.coordinator.add_partitions import add_partitions
 from epochfence.spec.coordinator.entry import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -70,9 +69,10 @@ from epochfence.spec.coordinator.entry import (
     txn_start_timestamp,
     txn_timeout_ms,
 )
-from epochfence.spec.coordinator.init_producer_id import init_producer_id, is_expected
-from epochfence.spec.coordinator.log import completion_begins
 from epochfence.spec.coordinator.markers import caller
+from epochfence.spec.coordinator.requests.add_partitions import add_partitions
+from epochfence.spec.coordinator.requests.init_producer_id import init_producer_id, is_expected
+from epochfence.spec.coordinator.state_manager.log import completion_begins
 from epochfence.spec.messages import (
     EPOCH,
     LARGEST_EPOCH,

@@ -9,7 +9,7 @@ from typing import Any
 from epochfence.diagrams.facts import assume, truth_of
 from epochfence.language import Expression, Row, System, Table
 from epochfence.language.expressions import Operand
-from epochfence.spec.systems.explored import has_row
+from epochfence.spec.systems.coverage.declared_rows import has_row
 
 
 def rows_of(system: System) -> set[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from epochfence.spec import messages as kafka
-from epochfence.spec.client import epochs as epoch_bump
-from epochfence.spec.client import expiry, producer, sender
+from epochfence.spec.client import producer
+from epochfence.spec.client.batches import epochs as epoch_bump
+from epochfence.spec.client.batches import expiry, sender
 from epochfence.spec.systems import shipped
 from epochfence.spec.systems.reductions.client import BATCHES
 from epochfence.spec.systems.reductions.coordinator import ADD_PARTITIONS

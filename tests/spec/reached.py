@@ -1,5 +1,5 @@
 """The rows that runs of shipped systems take and the premises that they meet, as
-`spec/systems/reached.json` records them.
+`spec/systems/coverage/recorded_runs.json` records them.
 
 `python tests/spec/reached.py` explores each run again and writes the file; with names of systems,
 only the runs of these, and new ones. `runs` are the system, the release and the constants of each;
@@ -60,7 +60,7 @@ RUNS: tuple[tuple[str, str, Mapping[str, int]], ...] = (
 )
 SECONDS = 60
 """The longest that one run is explored."""
-FILE = Path(__file__).parents[2] / "spec" / "systems" / "reached.json"
+FILE = Path(__file__).parents[2] / "spec" / "systems" / "coverage" / "recorded_runs.json"
 
 
 def rows_taken(name: str, release: str, constants: Mapping[str, int]) -> set[str]:

@@ -19,7 +19,7 @@ from epochfence.checker.many.workers import Workers
 from epochfence.checker.prepare import available_threads
 from epochfence.cli.checking.semantics import COLUMNS, pieces, sign, window_piece, window_sign
 from epochfence.spec.delivery.cells import Cell, every_cell
-from epochfence.spec.delivery.promised import MOST_CACHED, MOST_IN_FLIGHT
+from epochfence.spec.delivery.promises import MOST_CACHED, MOST_IN_FLIGHT
 from epochfence.spec.releases.features import NEWEST
 from epochfence.tests.driver import record
 

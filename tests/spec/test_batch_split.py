@@ -10,7 +10,7 @@ from epochfence.checker.prepare import available_threads
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Change, System, instantiate, replace
 from epochfence.language.tables import Row
-from epochfence.spec.changes import batch_split
+from epochfence.spec.changes.clients import batch_split
 from epochfence.spec.client import state as client
 
 SYSTEM = load_system("idempotence+split")

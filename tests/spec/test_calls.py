@@ -10,10 +10,10 @@ from epochfence.checker.check import Options, check
 from epochfence.checker.verdict.result import Verdict
 from epochfence.language import System, instantiate, some
 from epochfence.language.instances.reductions import NotOffered
-from epochfence.spec.client.queue import current, queued
-from epochfence.spec.client.requests import next_request
 from epochfence.spec.client.state import READY
-from epochfence.spec.client.transaction_manager import last_error
+from epochfence.spec.client.transactions.queue import current, queued
+from epochfence.spec.client.transactions.requests import next_request
+from epochfence.spec.client.transactions.transaction_manager import last_error
 from epochfence.spec.errors import Errors
 from epochfence.spec.releases.features import NEWEST
 from epochfence.spec.systems import shipped

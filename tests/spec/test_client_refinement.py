@@ -9,11 +9,12 @@ import pytest
 from epochfence.checker.refinement import refine
 from epochfence.language import System, some
 from epochfence.language.instances.reductions import NotOffered, Settled
-from epochfence.spec.client import calls, failures
-from epochfence.spec.client import requests as requests_of_client
+from epochfence.spec.client.calls import calls
 from epochfence.spec.client.producer import request_overtaken
 from epochfence.spec.client.state import FATAL_ERROR, INITIALIZING, state
-from epochfence.spec.client.transaction_manager import (
+from epochfence.spec.client.transactions import failures
+from epochfence.spec.client.transactions import requests as requests_of_client
+from epochfence.spec.client.transactions.transaction_manager import (
     call_acknowledged,
     finalized_version,
     pending_call,

@@ -23,7 +23,7 @@ from epochfence.spec.delivery.cells import (
     cell_of,
     every_cell,
 )
-from epochfence.spec.delivery.promised import MOST_CACHED, MOST_IN_FLIGHT, NOT_PROMISED
+from epochfence.spec.delivery.promises import MOST_CACHED, MOST_IN_FLIGHT, NOT_PROMISED
 from epochfence.spec.releases.features import NEWEST
 from epochfence.spec.systems import shipped
 from epochfence.tests.driver import recorded

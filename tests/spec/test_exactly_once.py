@@ -15,7 +15,7 @@ from epochfence.spec.coordinator.markers import marker_connection, send_marker
 from epochfence.spec.groups.state import OFFSETS, committed, n, pending, position
 from epochfence.spec.messages import Result as Decision
 from epochfence.spec.messages import WriteTxnMarkers, producer
-from epochfence.spec.properties.exactly_once import PROPERTIES
+from epochfence.spec.properties.groups.exactly_once import PROPERTIES
 from epochfence.spec.releases.features import NEWEST
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alterations import altered

@@ -7,8 +7,13 @@ import pytest
 from epochfence import language as lang
 from epochfence.language import Row, System, Table
 from epochfence.spec.systems import SHIPPED, shipped
-from epochfence.spec.systems.explored import Place, declared_tables, places, print_rows
-from epochfence.spec.systems.unexplored import UNEXPLORED, Unexplored
+from epochfence.spec.systems.coverage.declared_rows import (
+    Place,
+    declared_tables,
+    places,
+    print_rows,
+)
+from epochfence.spec.systems.coverage.unexplored_rows import UNEXPLORED, Unexplored
 
 machine = lang.Machine("machine")
 x = machine.field("x", lang.Int(0, 3))

@@ -10,7 +10,8 @@ import pytest
 from epochfence.checker.check import Options, check
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import System, instantiate, lift, set_of
-from epochfence.spec.groups import classic_group, offset_metadata
+from epochfence.spec.groups.members import classic_group
+from epochfence.spec.groups.offsets import offset_metadata
 from epochfence.spec.groups.state import committed, generation, leader, members, pending, promised
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alterations import altered

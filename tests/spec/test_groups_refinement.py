@@ -6,7 +6,7 @@ import pytest
 
 from epochfence.checker.refinement import refine
 from epochfence.language.instances.reductions import NotOffered, Reduction
-from epochfence.spec.systems.exactly_once import base
+from epochfence.spec.systems.groups.exactly_once import base
 from epochfence.spec.systems.reductions.groups import GROUPS
 from epochfence.spec.systems.reductions.leader import LEADER
 

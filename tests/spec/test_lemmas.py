@@ -12,7 +12,7 @@ import pytest
 from epochfence.spec import lemmas
 from epochfence.spec.systems import shipped
 
-MODULES = sorted(Path(*lemmas.__path__).glob("[a-z]*.py"))
+MODULES = sorted(Path(*lemmas.__path__).rglob("[a-z]*.py"))
 SYSTEMS = ("transactions", "idempotence", "producer-ids", "replication")
 
 

@@ -19,7 +19,7 @@ from epochfence.spec.leader.isolation import DATA, log_entry
 from epochfence.spec.messages import LARGEST_EPOCH, PARTITION
 from epochfence.spec.releases.api_versions import VERSION_1
 from epochfence.spec.systems import shipped
-from epochfence.spec.systems.explored import declared_tables
+from epochfence.spec.systems.coverage.declared_rows import declared_tables
 
 SYSTEM = shipped("transactions")
 LAST = ", the last"

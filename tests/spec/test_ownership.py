@@ -11,7 +11,7 @@ from epochfence.checker.verdict.result import Verdict
 from epochfence.language import System, instantiate
 from epochfence.model import TransactionCoordinator
 from epochfence.model.engine.errors import NotNowError
-from epochfence.spec.coordinator import ownership
+from epochfence.spec.coordinator.state_manager import ownership
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alterations import altered
 from epochfence.tests.spec.differing import differing

@@ -11,7 +11,7 @@ from epochfence.language import instantiate
 from epochfence.language.instances.instance import ending_anywhere
 from epochfence.language.types import Value
 from epochfence.spec.leader import recovery
-from epochfence.spec.properties.transactions import (
+from epochfence.spec.properties.transactions.transactions import (
     PROPERTIES,
     not_fenced_by_itself,
     outcome_as_reported,

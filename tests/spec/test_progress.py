@@ -11,11 +11,12 @@ from epochfence.checker.check import check
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Fairness, Row, System, instantiate, set_of, strong_fairness
 from epochfence.language.instances.instance import ending_anywhere
-from epochfence.spec.client import requests
-from epochfence.spec.client import transaction_manager as manager
-from epochfence.spec.client.queue import Request, queued
 from epochfence.spec.client.state import state
-from epochfence.spec.coordinator import entry, ownership
+from epochfence.spec.client.transactions import requests
+from epochfence.spec.client.transactions import transaction_manager as manager
+from epochfence.spec.client.transactions.queue import Request, queued
+from epochfence.spec.coordinator import entry
+from epochfence.spec.coordinator.state_manager import ownership
 from epochfence.spec.producer_ids import controller
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alterations import altered, with_rows

@@ -9,8 +9,8 @@ from epochfence.checker.named_systems import load_system
 from epochfence.checker.prepare import available_threads
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Change, DeclarationError, System, instantiate
-from epochfence.spec.changes.majority import majority_is_enough, survivor_leads
-from epochfence.spec.properties.replication import PROPERTIES
+from epochfence.spec.changes.replicas.majority import majority_is_enough, survivor_leads
+from epochfence.spec.properties.partitions.replication import PROPERTIES
 from epochfence.spec.releases.features import NEWEST
 from epochfence.tests.spec.test_batch_split import rows
 

@@ -12,7 +12,7 @@ import pytest
 from epochfence.checker.verdict.vacuity import declared_unreached, recorded_reasons
 from epochfence.language import DeclarationError, Instance, System, instantiate
 from epochfence.spec.systems import SHIPPED, shipped
-from epochfence.spec.systems.reached import reached
+from epochfence.spec.systems.coverage.recorded_runs import reached
 from epochfence.tests.spec.reached import FILE, RUNS, rows_taken
 
 

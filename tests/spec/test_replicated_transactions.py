@@ -15,9 +15,9 @@ from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import System, instantiate
 from epochfence.language.instances.instance import ending_anywhere
 from epochfence.spec.bugs.bug import transactions
-from epochfence.spec.changes import replication
+from epochfence.spec.changes.replicas import replication
 from epochfence.spec.leader import state as leader
-from epochfence.spec.properties.transactions import PROPERTIES
+from epochfence.spec.properties.transactions.transactions import PROPERTIES
 from epochfence.spec.releases.features import NEWEST
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alterations import altered

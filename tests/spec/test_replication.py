@@ -11,7 +11,7 @@ from epochfence.checker.named_systems import load_system
 from epochfence.checker.prepare import available_threads
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import DeclarationError, System, append, instantiate
-from epochfence.spec.properties.replication import PROPERTIES
+from epochfence.spec.properties.partitions.replication import PROPERTIES
 from epochfence.spec.releases.features import NEWEST
 from epochfence.spec.replication.state import (
     LEADER_EPOCHS,

@@ -9,7 +9,7 @@ import pytest
 from epochfence.checker.named_systems import load_system
 from epochfence.checker.verdict.result import Verdict
 from epochfence.language import Row, keep
-from epochfence.spec.changes.retention import due, late, removable
+from epochfence.spec.changes.brokers.retention import due, late, removable
 from epochfence.spec.leader.state import Kind
 from epochfence.spec.reading.partition import entry, is_clean
 from epochfence.spec.reading.state import log

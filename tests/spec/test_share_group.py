@@ -10,7 +10,7 @@ import pytest
 from epochfence.checker.named_systems import load_system
 from epochfence.checker.verdict.result import Verdict
 from epochfence.language import any_of, those, variable
-from epochfence.spec.changes.share_group import (
+from epochfence.spec.changes.proposals.share_group import (
     acquired,
     archived,
     available,

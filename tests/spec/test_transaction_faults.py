@@ -21,7 +21,7 @@ from epochfence.spec.messages import (
     ProduceResponse,
     producer,
 )
-from epochfence.spec.properties.transactions import PROPERTIES
+from epochfence.spec.properties.transactions.transactions import PROPERTIES
 from epochfence.spec.releases.api_versions import VERSION_1
 from epochfence.spec.releases.features import BEFORE
 from epochfence.spec.systems import shipped

@@ -14,7 +14,7 @@ from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Expression, Row, Table, instantiate
 from epochfence.language.expressions import children_first
 from epochfence.language.instances.instance import ending_anywhere
-from epochfence.spec.properties.transactions import PROPERTIES
+from epochfence.spec.properties.transactions.transactions import PROPERTIES
 from epochfence.spec.releases.api_versions import VERSION_1
 from epochfence.spec.releases.features import BEFORE, NEWEST
 from epochfence.spec.systems import shipped

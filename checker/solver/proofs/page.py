@@ -21,7 +21,7 @@ from ....garbage import nothing_to_collect
 from ....language import Key, Message, System, instantiate
 from ....language.declaration.errors import UnsettledError
 from ....language.instances.instance import ending_anywhere
-from ....spec.client.epochs import DelayedProduce
+from ....spec.client.batches.epochs import DelayedProduce
 from ....spec.messages import PARTITION, PRODUCER
 from ....spec.producer_ids.state import BROKER
 from ...many.workers import Workers
@@ -68,9 +68,9 @@ Before version 2 of the protocol (4.0) an epoch has many transactions, and a cli
 epoch with the one that it holds. What the lemmas say of clients, batches and leaders is another
 thing there: a pair of producer id and epoch is given out once it is in the log, an open transaction
 has the log's epoch, nobody has a newer pair while a leader may append a batch, and sequences go on
-from one transaction to the next (`spec/lemmas/numbers.py`). `ReservedEpoch` and `AnswerStands` say
-something there, too, as clients get new epochs by InitProducerId. `Order` doesn't hold at 2.5,
-where a leader doesn't ask the coordinator.
+from one transaction to the next (`spec/lemmas/transactions/numbers.py`). `ReservedEpoch` and
+`AnswerStands` say something there, too, as clients get new epochs by InitProducerId. `Order`
+doesn't hold at 2.5, where a leader doesn't ask the coordinator.
 
 A *ranking* proves that a fair run comes to what it must: numbers that no step raises, and fair
 events that lower them. [Progress](progress.md#proved-without-bounds) has the rule. It is of runs

@@ -10,8 +10,9 @@ from itertools import count
 from typing import Any, ClassVar
 
 from ....spec.coordinator import entry as transaction
-from ....spec.coordinator import ownership, tables
-from ....spec.coordinator.listing import is_listed
+from ....spec.coordinator import tables
+from ....spec.coordinator.requests.listing import is_listed
+from ....spec.coordinator.state_manager import ownership
 from ....spec.messages import Errors
 from ....spec.releases.features import KAFKA
 from ....spec.systems.reductions.coordinator import ENTRY_ALONE, OWNERSHIP_ALONE

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 from ....language.expressions import EnumValue, children_first
 from ....language.tables import Table
 from ....spec.coordinator import entry as transaction
-from ....spec.coordinator import ownership, tables
+from ....spec.coordinator import tables
+from ....spec.coordinator.state_manager import ownership
 from ....spec.releases import api_versions
 from ....spec.releases.features import KAFKA
 from ....spec.systems.reductions.coordinator import ENTRY_ALONE

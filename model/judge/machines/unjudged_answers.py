@@ -11,7 +11,7 @@ from typing import Any, Final
 from ....spec.access.authorization import ANY_TOPIC, AUTHORIZERS, CHECKS
 from ....spec.access.authorization import TABLES as AUTHORIZATION
 from ....spec.broker_errors import BROKER_ERRORS
-from ....spec.coordinator import ownership
+from ....spec.coordinator.state_manager import ownership
 from ....spec.groups.tables import DRIVEN as GROUP_TABLES
 from ....spec.releases.features import KAFKA
 from ...broker.transactions.coordinator import TransactionCoordinator

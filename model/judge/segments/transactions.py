@@ -14,7 +14,7 @@ from typing import Any, Final
 from ....language.expressions import Expression, lift, rewrite
 from ....language.terms.values import evaluate, field_name
 from ....spec.coordinator import entry as coordinator
-from ....spec.properties.transactions import PREVIOUS
+from ....spec.properties.transactions.transactions import PREVIOUS
 from ....spec.releases.features import KAFKA
 from ...broker.transactions.transaction_log import java_hash
 from ...records.codec.errors import RecordError

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from ....language import Event, Expression, size, some
 from ....language.instances.reductions import NotOffered
-from ...client import calls, failures, requests
-from ...client.any_broker import is_answer, is_distinguished
-from ...client.queue import Request, answered, current, is_first, queued, sought
+from ...client.calls import calls
+from ...client.calls.any_broker import is_answer, is_distinguished
 from ...client.state import (
     ABORTABLE_ERROR,
     ABORTING,
@@ -18,7 +17,9 @@ from ...client.state import (
     bump_asked,
     state,
 )
-from ...client.transaction_manager import (
+from ...client.transactions import failures, requests
+from ...client.transactions.queue import Request, answered, current, is_first, queued, sought
+from ...client.transactions.transaction_manager import (
     has_id,
     is_closed,
     new_partitions,

@@ -27,11 +27,11 @@ from ....language.instances.reductions import (
     StandsFor,
 )
 from ...answers import awaits, compares_offsets
-from ...client import accumulator, expiry, init_producer_id, queue, sender, transaction_manager
 from ...client import state as client
-from ...client.accumulator import drain, produce
-from ...client.expiry import expire_batch
-from ...client.sender import (
+from ...client.batches import accumulator, expiry, sender
+from ...client.batches.accumulator import drain, produce
+from ...client.batches.expiry import expire_batch
+from ...client.batches.sender import (
     can_retry,
     completed_batch,
     is_out_of_order,
@@ -41,7 +41,8 @@ from ...client.sender import (
     sent_or_reenqueued,
 )
 from ...client.state import q, s
-from ...client.transaction_manager import (
+from ...client.transactions import init_producer_id, queue, transaction_manager
+from ...client.transactions.transaction_manager import (
     TO_ABORTABLE,
     abortable_cause,
     batch_error,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from ....language import set_of
 from ....language.instances.reductions import LeftOut, Never, NotOffered, Reduction, StandsFor
 from ...coordinator import entry
-from ...coordinator.expiration import expiry, should_expire
-from ...coordinator.failover import late_failover
-from ...coordinator.log import append_failure, completed_record, log_append, unsettled
 from ...coordinator.markers import MarkerVerdict, completion_dropped, left_behind
-from ...coordinator.ownership import (
+from ...coordinator.state_manager.expiration import expiry, should_expire
+from ...coordinator.state_manager.failover import late_failover
+from ...coordinator.state_manager.log import append_failure, completed_record, log_append, unsettled
+from ...coordinator.state_manager.ownership import (
     LeaderAndIsr,
     Loaded,
     LookupResponse,
@@ -18,7 +18,7 @@ from ...coordinator.ownership import (
     known,
     lookup,
 )
-from ...coordinator.timeout import has_timed_out
+from ...coordinator.state_manager.timeout import has_timed_out
 from ...messages import LONGEST, AddPartitionsToTxn, Errors, InitProducerId, offered_id, transaction
 
 _ONE_FENCE = "the thread of one fence at a time is between its two steps"

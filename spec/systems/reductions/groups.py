@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ....language.instances.reductions import LeftOut, NotOffered, Reduction
-from ...groups import classic_group, offset_metadata, state, txn_offset_commit
+from ...groups import state
+from ...groups.members import classic_group
+from ...groups.offsets import offset_metadata, txn_offset_commit
 from ...groups.state import TxnOffsetCommit
 from ...leader.state import orphaned
 from ...messages import partition, waiting

@@ -10,9 +10,9 @@ import dataclasses
 from ....language import Row, set_of
 from ....language.instances.reductions import Also, Before, Settled
 from ...client import state as client
-from ...client.add_partitions import add, add_error
-from ...client.end_txn import end, result
-from ...client.init_producer_id import init
+from ...client.transactions.add_partitions import add, add_error
+from ...client.transactions.end_txn import end, result
+from ...client.transactions.init_producer_id import init
 from ...errors import Errors, asks_again
 from ...messages import (
     AddPartitionsToTxnResponse,

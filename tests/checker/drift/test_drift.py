@@ -20,7 +20,7 @@ from epochfence.checker.drift.record import Recorded, recorded, written
 from epochfence.checker.drift.sources import SourceError, methods_of, sources_of
 from epochfence.cli import app
 from epochfence.spec.releases.features import KAFKA, RELEASED
-from epochfence.spec.systems.explored import declared_tables
+from epochfence.spec.systems.coverage.declared_rows import declared_tables
 
 JAVA = """
 package org.apache.kafka;

@@ -21,11 +21,10 @@ from epochfence.checker.verdict.result import Verdict
 from epochfence.language import System, each, instantiate, sequence_of, some
 from epochfence.language import replace as changed
 from epochfence.spec.coordinator import entry
-from epochfence.spec.coordinator.log import logged_epoch
+from epochfence.spec.coordinator.state_manager.log import logged_epoch
 from epochfence.spec.leader import state as leader
 from epochfence.spec.leader.recovery import UNKNOWN
-from epochfence.spec.lemmas import (
-    alone,
+from epochfence.spec.lemmas.transactions import (
     batches,
     clients,
     completion,
@@ -33,12 +32,13 @@ from epochfence.spec.lemmas import (
     leaders,
     numbers,
     outcomes,
+    rivals,
 )
 from epochfence.spec.producer_ids import controller as rpc
 from epochfence.spec.replication import state as replicas
 from epochfence.spec.systems import shipped
+from epochfence.spec.systems.partitions.replication import system as replication
 from epochfence.spec.systems.producer_ids import system as producer_ids
-from epochfence.spec.systems.replication import system as replication
 from epochfence.spec.systems.transactions import system as transactions
 from epochfence.tests.checker.solver.proofs.test_page import ROW, parts
 from epochfence.tests.checker.solver.test_prove import another_solver
@@ -347,7 +347,7 @@ OLDER_TWINS = (
 )  # fmt: skip
 
 ONLY_MENDED = ("late_fence_end_refused",)  # finding 8 breaks it
-ALONE = ("NotFencedByItself", *(lemma.name for lemma in alone.LEMMAS))
+ALONE = ("NotFencedByItself", *(lemma.name for lemma in rivals.LEMMAS))
 ALONE_TWINS = (
     Twin(
         "NotFencedByItself",
@@ -524,7 +524,7 @@ def test_each_lemma_is_an_invariant_to_the_explorer(
 
 
 def test_lemmas_are_of_the_coordinator_its_clients_leaders_and_batches() -> None:
-    parts = coordinator, clients, leaders, batches, numbers, completion, outcomes, alone
+    parts = coordinator, clients, leaders, batches, numbers, completion, outcomes, rivals
     names = [item.name for part in parts for item in part.LEMMAS]
     assert [item.name for item in transactions.lemmas] == names
     assert all(lemma.kind == "invariant" and lemma.sentence for lemma in transactions.lemmas)

@@ -18,9 +18,9 @@ from epochfence.checker.solver.unbounded.numbers import lifted
 from epochfence.language import Event, System, if_, instantiate, position, ranking, size, some
 from epochfence.language.expressions import Operand
 from epochfence.spec.coordinator.entry import next_id, partitions, producer_epoch
-from epochfence.spec.coordinator.log import begin_completion, log_append
 from epochfence.spec.coordinator.markers import marker_connection, send_marker
-from epochfence.spec.lemmas import completion
+from epochfence.spec.coordinator.state_manager.log import begin_completion, log_append
+from epochfence.spec.lemmas.transactions import completion
 from epochfence.spec.messages import (
     EndTxnResponse,
     InitProducerIdResponse,

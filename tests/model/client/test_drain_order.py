@@ -9,7 +9,7 @@ import pytest
 from epochfence.model import ProducerClient
 from epochfence.model.client.accumulator import HEADER
 from epochfence.model.engine.errors import NotNowError
-from epochfence.spec.changes import drain_order
+from epochfence.spec.changes.clients import drain_order
 from epochfence.tests.model.client.producers import idempotent
 
 SIZE = 1024

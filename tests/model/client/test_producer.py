@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from epochfence.model import Cluster, ProducerClient, states
 from epochfence.model.client.requests import CallFailedError, Produce, Record, Request
 from epochfence.model.engine.errors import NotNowError, OutOfRangeError
-from epochfence.spec.client import transaction_manager
+from epochfence.spec.client.transactions import transaction_manager
 from epochfence.spec.releases.features import NEWEST, RELEASED
 from epochfence.tests.model.client.producers import (
     batches,

@@ -6,7 +6,7 @@ import pytest
 
 from epochfence.model import Cluster, ProducerClient
 from epochfence.model.client.requests import CallFailedError, CallResult, Request
-from epochfence.spec.client.add_partitions import partition_step
+from epochfence.spec.client.transactions.add_partitions import partition_step
 from epochfence.spec.errors import Errors
 from epochfence.spec.releases.features import NEWEST, RELEASED
 from epochfence.tests.conformance.client_cases import expire

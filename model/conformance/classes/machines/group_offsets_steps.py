@@ -22,7 +22,7 @@ from itertools import product
 from typing import Any, Final, NamedTuple
 
 from .....spec.errors import Errors
-from .....spec.groups import offset_metadata, txn_offset_commit
+from .....spec.groups.offsets import offset_metadata, txn_offset_commit
 from .....spec.groups.state import GroupState
 from ....machine import Machine
 from ..steps import LocalStep, LocalSteps, breadth_first

@@ -24,7 +24,7 @@ from epochfence.language import (
     invariant,
     message,
 )
-from epochfence.spec.client.epochs import DelayedProduce
+from epochfence.spec.client.batches.epochs import DelayedProduce
 from epochfence.spec.systems.idempotence import system as idempotence
 
 FAULTS = constant("faults", 2, 0, 3)

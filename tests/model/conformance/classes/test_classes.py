@@ -36,7 +36,7 @@ from epochfence.model.conformance.classes.machines.group_offsets_steps import Gr
 from epochfence.model.conformance.classes.machines.zookeeper_id_steps import ZooKeeperIds
 from epochfence.model.conformance.classes.steps import LocalStep, LocalSteps
 from epochfence.model.machine import Machine
-from epochfence.spec.groups import offset_metadata
+from epochfence.spec.groups.offsets import offset_metadata
 from epochfence.spec.groups.state import committed
 from epochfence.tests.cli.test_cli import ROOT, epochfence
 

@@ -1,0 +1,1 @@
+"""The known bugs, by the machine that has them."""

@@ -1,0 +1,1 @@
+"""Proposals (KIPs) that change what transactions do, or who reads them."""

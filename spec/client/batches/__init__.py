@@ -1,0 +1,1 @@
+"""A client's batches: Kafka's RecordAccumulator and Sender."""

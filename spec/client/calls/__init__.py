@@ -1,0 +1,1 @@
+"""The calls of an application to its producer."""

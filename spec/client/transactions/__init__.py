@@ -1,0 +1,1 @@
+"""A client's transactions: Kafka's TransactionManager, its requests and their answers."""

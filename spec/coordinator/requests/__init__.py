@@ -1,0 +1,1 @@
+"""Requests of clients and leaders: Kafka's TransactionCoordinator."""

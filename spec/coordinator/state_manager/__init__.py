@@ -1,0 +1,1 @@
+"""The transaction log and the ids in memory: Kafka's TransactionStateManager."""

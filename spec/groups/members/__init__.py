@@ -1,0 +1,1 @@
+"""A group's members: Kafka's GroupMetadataManager, and the members' poll loop."""

@@ -1,0 +1,1 @@
+"""A group's offsets: Kafka's OffsetMetadataManager."""

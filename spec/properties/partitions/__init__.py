@@ -1,0 +1,1 @@
+"""Properties of one partition: its replicas, its readers."""

@@ -1,0 +1,1 @@
+"""Which rows the shipped systems have, which their runs take, and why others aren't taken."""

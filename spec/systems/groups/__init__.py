@@ -1,0 +1,1 @@
+"""Systems of consumer groups."""

@@ -1,0 +1,1 @@
+"""Systems of one partition: its replicas, its readers."""
