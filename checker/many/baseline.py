@@ -23,7 +23,7 @@ BESIDE = (RANGE, DEADLOCK)  # reported only if broken
 
 
 class BaselineError(Exception):
-    """A baseline that can't be used: the message says why."""
+    """An unusable baseline. The message has the reason."""
 
 
 @cache
@@ -35,8 +35,9 @@ def _is_valid() -> Any:
 @dataclass(frozen=True)
 class Moved:
     """The differences from the baseline. Each of `changed` is a name with the value before and now.
-    Rows `begin` and `cease` to fire. Those that are `new` or `gone` fire in neither run. `counts`
-    are rows that fire in both, but not equally often, with both numbers."""
+    Rows in `begin` fire only now, rows in `cease` only before. Rows that are `new` or `gone` fire
+    in neither run. `counts` are rows that fire in both with different counts, with both numbers.
+    """
 
     changed: tuple[tuple[str, Any, Any], ...]
     begin: tuple[str, ...]
@@ -49,7 +50,7 @@ class Moved:
         return any(vars(self).values())
 
     def as_json(self) -> dict[str, Any]:
-        """The differences as plain data."""
+        """The differences for JSON."""
         return {
             "moved": bool(self),
             "changed": [{"what": what, "before": a, "now": b} for what, a, b in self.changed],
@@ -113,8 +114,9 @@ def _sets(what: str, there: set[str], here: set[str]) -> Iterator[str]:
 
 
 def compare(baseline: Mapping[str, Any], result: Result) -> Moved:
-    """The differences from the baseline. Counts are compared only if both runs saw all states: a
-    run that ends at a broken property has seen only the states before it."""
+    """The differences from the baseline. Counts are compared only if both runs explored all states:
+    a run that ends at a broken property has explored only a part.
+    """
     now = result.as_json()
     before = {row["name"]: row["taken"] for row in baseline["rows"]}
     here = dict(result.rows)

@@ -1,5 +1,6 @@
-"""Where two protocols behave differently: one system runs under both, step by step, until its
-visible behaviour differs."""
+"""Finds the behaviours in which two protocols differ: one system runs under both, step by step,
+until its visible behaviour differs.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +36,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Divergence:
-    """A run that both protocols take in the same way up to its last step, `action`. `run` is that
-    of the first one that has the last step."""
+    """A run that both protocols take in the same way up to its last step, `action`. `run` is the
+    run of the first protocol that can take the last step.
+    """
 
     action: str
     before: Answer | None
@@ -55,9 +57,10 @@ class Divergence:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """How two protocols differ, the shortest runs first; each row of the one against each of the
-    other once. So many pairs of states were looked at, to this depth in steps. `exhaustive`: none
-    within the bounds is left."""
+    """The differences of two protocols, the shortest runs first, with one run for each pair of
+    rows. `pairs` of states were compared, up to `depth` steps. `exhaustive`: no pair within the
+    bounds is left.
+    """
 
     found: tuple[Divergence, ...]
     pairs: int
@@ -72,10 +75,10 @@ def compare(
     on_pair: Callable[[int], None] | None = None,
 ) -> Behaviour:
     """The shortest runs in which two instances of one system differ: in a step's messages, in an
-    application's answer, in a field that the system declares as observed, or in whether a step can
-    happen. Fields that nobody else sees may differ.
+    application's answer, in a field that the system declares as observed, or in whether a step is
+    possible. Other fields may differ.
 
-    Both take the same steps, each in its own state. `most` pairs of states are looked at.
+    Both take the same steps, each in its own state. At most `most` pairs of states are compared.
     """
     return _Both(before, after).compared(most, on_pair)
 
@@ -119,7 +122,7 @@ class _Both:
         return Behaviour(tuple(self.found.values()), pairs, depth, not waiting)
 
     def _followers(self, pair: Pair) -> Iterator[tuple[Pair, Key]]:
-        """The pairs that the same step leads to, where both take it in the same way."""
+        """The pairs of next states, for each step that both take in the same way."""
         one, other = self._steps(0, pair[0]), self._other_steps(pair)
         for key in dict.fromkeys((*one, *other)):
             first, second = one.get(key), other.get(key)
@@ -136,7 +139,9 @@ class _Both:
         return last[1]
 
     def _other_steps(self, pair: Pair) -> dict[Key, Step]:
-        """The second one's steps. In the same state, those of the same rows are the first one's."""
+        """The steps of the second instance. If both states are equal, steps by equal rows are
+        reused.
+        """
         if pair[0] != pair[1]:
             return self._steps(1, pair[1])
         own = {
@@ -178,7 +183,7 @@ class _Both:
         return self.instances[side].row_names[step.row]
 
     def _has_no_room(self, side: int, state: FullState, step: Step) -> bool:
-        """Whether the other protocol's message is only late in this one: it finds no place."""
+        """Whether this protocol only waits to send the other one's message: its channel is full."""
         instance, bound = self.instances[side], dict(step.bound)
         named = {v.name: value for v, value in zip(instance.variables, state, strict=True)}
 
@@ -201,7 +206,7 @@ class _Both:
         return shown_trace(self.instances[side], [state, step.state], [step], "").steps[0]
 
     def _run(self, pair: Pair, side: int, last: Step) -> Trace:
-        """The run to the pair as one of the two took it, with the last step."""
+        """The run of one protocol to the pair, with the last step."""
         pairs, keys = [pair], list[Key]()
         while (origin := self.came_from[pairs[0]]) is not None:
             pairs.insert(0, origin[0])
@@ -214,5 +219,5 @@ class _Both:
 
 
 def _key(step: Step) -> Key:
-    """The step, whichever row it takes: the event, and the bound values."""
+    """The key of a step without its row: the event and the bound values."""
     return (step.action.table, step.action.adds, *((id(n), value) for n, value in step.bound))

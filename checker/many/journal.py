@@ -11,7 +11,7 @@ from typing import Any
 from ...checksums import DamagedError, seal, unseal, validator
 from ...files import lock
 
-_HEAD = b'{"digest": '  # how each line begins
+_HEAD = b'{"digest": '  # the beginning of each line
 _valid = validator(
     {
         "type": "object",
@@ -22,7 +22,7 @@ _valid = validator(
 
 
 class JournalError(Exception):
-    """A journal that can't be used."""
+    """An unusable journal."""
 
 
 class Journal:
@@ -59,7 +59,7 @@ class Journal:
         whole = self.file.readall()
         lines = whole.splitlines(keepends=True)
         if lines and not lines[-1].endswith(b"\n") and _HEAD.startswith(lines[-1][: len(_HEAD)]):
-            self.file.truncate(len(whole) - len(lines.pop()))  # a run was killed as it wrote
+            self.file.truncate(len(whole) - len(lines.pop()))  # a run was killed while it wrote
         for number, line in enumerate(lines, 1):
             try:
                 told = unseal(line, _valid)

@@ -1,4 +1,4 @@
-"""Whether a broken property still breaks when known bugs are fixed."""
+"""Checks whether a broken property still breaks if known bugs are fixed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..verdict.result import Verdict
 from ..verdict.violation import DEADLOCK
 from .sweep import Piece
 
-MOST_LIKELY = 3  # bugs in a set that `likely` gives
+MOST_LIKELY = 3  # most bugs in a set of `likely`
 T = TypeVar("T")
 Asking: TypeAlias = Generator[list[Piece], list[dict[str, Any]], T]
 """A search in several runs that depend on each other: it gives the next run, and is sent the
@@ -21,8 +21,9 @@ result."""
 
 
 class Known(Protocol):
-    """A known bug: its property in its system, and the features that mend it. Releases have it from
-    `since` on (none: from the first)."""
+    """A known bug: its system, its property, and the features that fix it. Releases have it from
+    `since` on (None: from the first).
+    """
 
     @property
     def id(self) -> str: ...
@@ -40,8 +41,8 @@ class Fixes:
     """Finds the properties that still break in a run without some bugs. `broken` has the properties
     that break in the run, each with a counterexample as data.
 
-    No search is made without these bugs if a known counterexample is possible without them: it
-    would tell nothing new. Each search that finds something broken adds a counterexample.
+    A search without some bugs is skipped if a known counterexample is possible without them. Each
+    search that finds a broken property adds a counterexample.
     """
 
     def __init__(self, piece: Piece, broken: Mapping[str, Any]) -> None:
@@ -53,11 +54,11 @@ class Fixes:
         self.taken: dict[tuple[tuple[str, ...], str, int], bool] = {}
 
     def close(self, name: str) -> None:
-        """No further run looks for it."""
+        """Excludes the property from further runs."""
         del self.open[name]
 
     def mend(self, bugs: Sequence[Known], name: str) -> Asking[bool]:
-        """Whether something holds without these bugs."""
+        """Whether the property holds without these bugs."""
         ids = tuple(sorted(bug.id for bug in bugs))
         if name not in self.holds.get(ids, ()) and self._takes_away(bugs, name):
             names = [each for each in self.open if self._takes_away(bugs, each)]
@@ -69,8 +70,9 @@ class Fixes:
         return name in self.holds.get(ids, ())
 
     def likely(self, bugs: Sequence[Known], name: str) -> Iterator[list[Known]]:
-        """Sets of several bugs, small ones first: a bug of the set takes away each counterexample
-        that is known by then."""
+        """Sets of several bugs, small ones first. The fixes of a set exclude each counterexample
+        that is known at that time.
+        """
         for size in range(2, min(MOST_LIKELY, len(bugs)) + 1):
             for some in combinations(bugs, size):
                 every = range(len(self.found[name]))
@@ -78,7 +80,7 @@ class Fixes:
                     yield list(some)
 
     def _takes_away(self, bugs: Sequence[Known], name: str) -> bool:
-        """Whether no known counterexample is a run without these bugs."""
+        """Whether each known counterexample is impossible without these bugs."""
         return not any(self._is_taken(bugs, name, at) for at in range(len(self.found[name])))
 
     def _is_taken(self, bugs: Sequence[Known], name: str, at: int) -> bool:
@@ -91,7 +93,7 @@ class Fixes:
         return self.taken[ids, name, at]
 
     def _run(self, bugs: Sequence[Known], names: Sequence[str]) -> Piece:
-        """The run without some bugs, which checks the properties that break with them."""
+        """The piece of a run without some bugs that checks these properties."""
         fixes = tuple(dict.fromkeys(name for bug in bugs for name in bug.fix))
         return replace(
             self.piece,
@@ -103,7 +105,7 @@ class Fixes:
 
 
 def _holding(result: Mapping[str, Any], names: Sequence[str]) -> set[str]:
-    """The properties that a run looks for and doesn't break, if it ended."""
+    """The checked properties that a finished run doesn't break."""
     verdicts = {item["name"]: item["verdict"] for item in result["properties"]}
     if ended_early(result):
         return set()
@@ -111,7 +113,7 @@ def _holding(result: Mapping[str, Any], names: Sequence[str]) -> set[str]:
 
 
 def ended_early(result: Mapping[str, Any]) -> bool:
-    """Whether a run decides nothing about the properties that it doesn't break."""
+    """Whether a run ended too early to decide the properties that it doesn't break."""
     no_end = Verdict(result["exit_code"]) in (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
     unknown = any(item["verdict"] == "unknown" for item in result["properties"])
     return unknown or (no_end and not any(item["whole"] for item in result["vacuous"]))

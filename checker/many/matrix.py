@@ -1,5 +1,6 @@
-"""Properties against releases: which hold, which break by a bug that is known, and which break by a
-run that none explains."""
+"""A matrix of properties and releases: each property holds, breaks by a known bug, or breaks by an
+unexplained run.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ OnResult: TypeAlias = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True)
 class Cell:
-    """A property at a release, or at a protocol of several.
+    """The outcome of a property at a release, or at a mixed protocol.
 
-    `steps` is how long the counterexample is, `trace` the counterexample; `bugs` are the ids of the
-    bugs without which the same run breaks nothing, none where no known one explains it. A `vacuous`
-    property can't break within these bounds; it is `untested` if no state put it to the test.
+    `trace` is the counterexample, `steps` its length. `bugs` are the ids of the bugs without which
+    the property holds; none if no known bug explains the violation. A `vacuous` property can't
+    break within these bounds. It is `untested` if no state meets the condition of any part of it.
     """
 
     protocol: str
@@ -38,11 +39,11 @@ class Cell:
 
     @property
     def is_unexplained(self) -> bool:
-        """Whether it breaks by a run that no known bug explains."""
+        """Whether the property breaks and no known bug explains it."""
         return self.verdict == "broken" and not self.bugs
 
     def as_json(self) -> dict[str, Any]:
-        """The cell as plain data."""
+        """The cell for JSON."""
         return {
             "protocol": self.protocol,
             "property": self.name,
@@ -55,8 +56,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Matrix:
-    """The cells of a system. `alike` has for each protocol the one with the same features in this
-    system, whose cells it shares. An `interrupted` matrix lacks cells."""
+    """The cells of a system. `alike` maps each protocol to the first one with the same features in
+    this system: both share their cells. An `interrupted` matrix lacks cells.
+    """
 
     system: str
     properties: tuple[str, ...]
@@ -66,7 +68,7 @@ class Matrix:
     interrupted: bool = False
 
     def cell(self, protocol: str, name: str) -> Cell:
-        """The verdict of a property at one of the protocols; inconclusive without one."""
+        """The cell of a property at a protocol; an inconclusive one if it is missing."""
         found = self.cells.get((self.alike[protocol], name))
         return replace(found or Cell("", name, "inconclusive"), protocol=protocol)
 
@@ -76,7 +78,7 @@ class Matrix:
         return [self.cell(at, name) for at in self.protocols for name in self.properties]
 
     def as_json(self) -> dict[str, Any]:
-        """The cells as plain data."""
+        """The cells for JSON."""
         return {
             "system": self.system,
             "protocols": list(self.protocols),
@@ -95,12 +97,12 @@ def matrix(
     *,
     progress: bool = False,
 ) -> Matrix:
-    """The properties that a piece names, or those of its system, with `progress` those of progress
-    as well, at each of these protocols, all else as the piece has it.
+    """Checks the piece's properties, or those of its system (with `progress` also progress
+    properties), at each of these protocols, with the other settings of the piece.
 
-    A run of each goes on where a property breaks, so that it tells of all. A known bug explains a
-    broken property if the same run with the bug's fix doesn't break it. Raises the errors of
-    `sweep` and `instantiate`; Ctrl-C ends it with the finished cells, `interrupted`.
+    A run continues after a broken property, to decide all properties. A known bug explains a broken
+    property if the property holds in the same run with the bug's fix. Raises the errors of `sweep`
+    and `instantiate`; Ctrl-C ends it with the finished cells, `interrupted`.
     """
     system = piece.system
     piece = replace(piece, deadlock=piece.deadlock and piece.instance().may_deadlock)
@@ -130,7 +132,9 @@ def matrix(
 
 
 def _has(system: System, protocol: str, bug: Known) -> bool:
-    """Whether a bug of this system can be in a protocol: it is from then on, and isn't mended."""
+    """Whether a protocol may have a bug of this system: it is not older than the bug, and lacks the
+    fix.
+    """
     protocols = system.protocols
     if bug.system != system.name or set(bug.fix) <= protocols.features_at(protocol):
         return False
@@ -139,8 +143,9 @@ def _has(system: System, protocol: str, bug: Known) -> bool:
 
 
 class _Settled:
-    """Numbers for systems once features and constants are settled. Pieces that differ in features
-    alone have the same number if the same rows and properties are left."""
+    """Numbers for settled systems. Pieces that differ only in features have the same number if the
+    same rows and properties remain.
+    """
 
     def __init__(self) -> None:
         self.by_features: dict[frozenset[str], int] = {}
@@ -168,8 +173,9 @@ def _features(piece: Piece) -> frozenset[str]:
 
 
 class _Runs:
-    """Runs that are made once: the result of one answers another of the same settled system that
-    checks no further property."""
+    """A cache of runs: the result of one run is that of another with the same settled system that
+    checks no further property.
+    """
 
     def __init__(
         self, settled: _Settled, explore: Callable[[list[Piece]], list[dict[str, Any]]]
@@ -179,7 +185,7 @@ class _Runs:
         self.made: dict[int, list[tuple[frozenset[str], dict[str, Any]]]] = {}
 
     def make(self, pieces: Iterable[Piece]) -> bool:
-        """Makes those that nothing answers by now; whether all came to something."""
+        """Explores the pieces without a cached result; False if a result is missing afterwards."""
         left: list[Piece] = []
         for piece in sorted(
             pieces, key=lambda each: (each.counterexamples_only, -len(_asked(each)))
@@ -195,7 +201,7 @@ class _Runs:
         return True
 
     def result(self, piece: Piece) -> dict[str, Any] | None:
-        """The run that answers this one, if there is one by now."""
+        """The cached result for a piece, or None."""
         every = self.made.get(self.settled(piece), ())
         return next((result for asked, result in every if _asked(piece) <= asked), None)
 
@@ -211,8 +217,9 @@ def _asked(piece: Piece) -> frozenset[str]:
 
 
 def _all_answered(askings: Iterable[Asking[list[Cell]]], runs: _Runs) -> tuple[list[Cell], bool]:
-    """Goes on with all of them at once, some runs of each at a time. The cells, and whether Ctrl-C
-    ended it."""
+    """Advances all generators together: each yields the pieces that it needs next. Returns the
+    cells, and whether Ctrl-C ended the runs.
+    """
     cells: list[Cell] = []
     waiting = [(asking, next(asking)) for asking in askings]
     while waiting:
@@ -233,7 +240,7 @@ def _all_answered(askings: Iterable[Asking[list[Cell]]], runs: _Runs) -> tuple[l
 
 
 def _cells(piece: Piece, bugs: Sequence[Known]) -> Asking[list[Cell]]:
-    """The cells of a protocol; a broken one has the bugs that explain it."""
+    """The cells of a protocol. Broken ones have the bugs that explain them."""
     [result] = yield [piece]
     found = _told(piece, result)
     broken = {
@@ -244,8 +251,9 @@ def _cells(piece: Piece, bugs: Sequence[Known]) -> Asking[list[Cell]]:
 
 
 def _told(piece: Piece, result: dict[str, Any]) -> list[Cell]:
-    """The result of a run for each thing that it looked for, and for a fault of the declaration. No
-    run goes on after such a fault."""
+    """The cells from the result of a run: one for each checked property, and one for an error of
+    the declaration, after which no run continues.
+    """
     items = {item["name"]: item for item in result["properties"]}
     empty = {
         item["subject"] for item in result["vacuous"] if item["kind"] in ("property", "premise")
@@ -268,8 +276,9 @@ def _told(piece: Piece, result: dict[str, Any]) -> list[Cell]:
 def _explained(
     piece: Piece, broken: Mapping[str, Cell], bugs: Sequence[Known]
 ) -> Asking[dict[str, tuple[str, ...]]]:
-    """The bugs without which each property holds: one that is known for it, or another one, or else
-    as few as it takes. A property that breaks without all of them is left out."""
+    """The bugs without which each property holds: a known bug of the property, else another one,
+    else a minimal set. A property that breaks without all bugs is left out.
+    """
     known = {bug.property for bug in bugs}
     here = [bug for bug in bugs if bug.property in broken]
     others = [bug for bug in bugs if bug.property not in broken]
@@ -288,7 +297,7 @@ def _explained(
 
 
 def _first(fixes: Fixes, name: str, sets: Iterable[list[Known]]) -> Asking[list[Known]]:
-    """The first set of bugs without which something holds, if there is one."""
+    """The first set of bugs without which the property holds, or None."""
     for bugs in sets:
         if (yield from fixes.mend(bugs, name)):
             return bugs
@@ -296,7 +305,7 @@ def _first(fixes: Fixes, name: str, sets: Iterable[list[Known]]) -> Asking[list[
 
 
 def _fewest(fixes: Fixes, name: str, bugs: Sequence[Known]) -> Asking[list[Known]]:
-    """As few bugs as it takes for something to hold that holds without all of them."""
+    """A minimal set of bugs without which the property holds."""
     found = yield from _first(fixes, name, fixes.likely(bugs, name))
     if found:
         return found
@@ -309,14 +318,15 @@ def _fewest(fixes: Fixes, name: str, bugs: Sequence[Known]) -> Asking[list[Known
 
 
 def _is_empty(one: Matrix) -> bool:
-    """Whether it says nothing of any property."""
+    """Whether each property is untested everywhere."""
     return all(cell.untested for cell in one.every_cell if cell.name != DEADLOCK)
 
 
 def outcome(found: Iterable[Matrix], *, interrupted: bool = False) -> Verdict:
-    """The verdict of all matrices: BROKEN if something breaks that no known bug explains, else
-    INTERRUPTED if that is so, else INCONCLUSIVE if something isn't decided or all properties of a
-    system hold vacuously everywhere, else HOLDS."""
+    """The verdict of all matrices: BROKEN if a violation is unexplained, else INTERRUPTED if one
+    was interrupted, else INCONCLUSIVE if a cell is undecided or all properties of a system hold
+    vacuously everywhere, else HOLDS.
+    """
     found = list(found)
     cells = [cell for each in found for cell in each.every_cell]
     if any(cell.is_unexplained for cell in cells):

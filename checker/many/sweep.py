@@ -30,7 +30,9 @@ MOST_PIECES = 10_000
 
 @dataclass(frozen=True)
 class Piece:
-    """An exploration of a sweep: a system with a release and constants, ready to be sent."""
+    """An exploration of a sweep: a system with a release and constants, as data for another
+    process.
+    """
 
     system: System
     protocol: str
@@ -39,14 +41,14 @@ class Piece:
     switch_on: tuple[str, ...] = ()
     switch_off: tuple[str, ...] = ()
     properties: tuple[str, ...] | None = None
-    """Those that are looked for; None for all."""
+    """The checked properties; None: all."""
     deadlock: bool = True
     strict: bool = False
     keep_going: bool = False
     brief: bool = False
     counterexamples_only: bool = False
     memory: int = 0
-    """In bytes; 0 for three quarters of what is free where it runs, shared by its cores."""
+    """In bytes. 0: three quarters of the free memory of its machine, shared by the cores."""
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -66,8 +68,9 @@ class Piece:
         }
 
     def instance(self, *, progress: bool = False) -> Instance:
-        """The instance to explore; with `progress`, the system's properties of progress are among
-        those that it has. Raises DeclarationError."""
+        """The instance to explore, with the system's progress properties if `progress` is set.
+        Raises DeclarationError.
+        """
         return instantiate(
             self.system,
             self.protocol,
@@ -81,7 +84,7 @@ class Piece:
 
 
 def explore(piece: Piece) -> dict[str, Any]:
-    """The result of one exploration as plain data, in one thread."""
+    """Explores a piece in one thread; returns the result as JSON data."""
     memory = piece.memory or fair_limit(available_threads())
     options = Options(
         memory=memory,
@@ -102,7 +105,7 @@ def pieces(
 ) -> list[Piece]:
     """Every combination of these releases and values; the last constant changes fastest.
 
-    Raises DeclarationError for one that can't be instantiated, and for too many.
+    Raises DeclarationError for an invalid combination, and for too many.
     """
     many = math.prod(map(len, constants.values())) * len(protocols)
     if many > MOST_PIECES:
@@ -118,17 +121,17 @@ def pieces(
 
 
 def _ranges(text: str) -> Iterator[tuple[str, str]]:
-    """The ends of each range of a list; a single value is both ends of its own."""
+    """The ends of each range of a list. A single value is a range."""
     for part in text.split(","):
         first, to, last = part.partition("..")
         yield first, last if to else first
 
 
 def releases(text: str, protocols: Protocols) -> list[str]:
-    """The releases of a range as in `2.0..4.3`, or of a list as in `2.5,4.3`, in which a protocol
-    of parts may stand, as `4.3+client=2.4`.
+    """The releases of a range such as `2.0..4.3`, or of a list such as `2.5,4.3`, which may contain
+    mixed protocols such as `4.3+client=2.4`.
 
-    Raises DeclarationError for one that there is not.
+    Raises DeclarationError for an unknown release.
     """
     known = list(protocols.releases)
     found: list[str] = []
@@ -148,9 +151,9 @@ def releases(text: str, protocols: Protocols) -> list[str]:
 
 
 def values(text: str) -> list[int]:
-    """The numbers of a range as in `1..3`, or of a list as in `1,2,5`.
+    """The numbers of a range such as `1..3`, or of a list such as `1,2,5`.
 
-    Raises ValueError for other text, DeclarationError for too many.
+    Raises ValueError for other text, DeclarationError for too many numbers.
     """
     found: list[int] = []
     for first, last in _ranges(text):
@@ -180,8 +183,9 @@ def code(kinds: Iterable[str] = ("py",)) -> str:
 
 
 class _Content(pickle.Pickler):
-    """Writes equal values alike, whether they are one object or several, and sets and dictionaries
-    in order. Equal parts of a declaration are one object."""
+    """Pickles equal values to equal bytes, whether they are one object or several, with sorted sets
+    and dictionaries. Equal parts of a declaration are one object.
+    """
 
     def persistent_id(self, value: Any, /) -> Any:
         if type(value) is str:
@@ -190,20 +194,20 @@ class _Content(pickle.Pickler):
             return list(cast("tuple[Any, ...]", value))
         if isinstance(value, (set, frozenset)):
             return tuple(sorted(map(_content, cast("set[Any]", value))))
-        if type(value) is dict:  # fields of a shared machine, by which system was imported first
+        if type(value) is dict:  # the order of imports may decide the order of fields
             pairs = cast("dict[Any, Any]", value).items()
             return dict(sorted(pairs, key=lambda pair: _content(pair[0])))
         return None
 
     def reducer_override(self, value: Any, /) -> Any:
-        """The fields of a declaration, without values that are computed from them."""
+        """The fields of a declaration, without computed values."""
         if is_dataclass(value) and not isinstance(value, type):
             return type(value), tuple(getattr(value, part.name) for part in fields(value))
         return NotImplemented
 
 
 def _content(value: Any) -> bytes:
-    """The same bytes for the same value in each process."""
+    """Bytes that are equal for equal values in all processes."""
     written = io.BytesIO()
     _Content(written, pickle.HIGHEST_PROTOCOL).dump(value)
     return written.getvalue()
@@ -215,11 +219,11 @@ def sweep(
     journal: Journal | None = None,
     on_result: Callable[[dict[str, Any]], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """The results of all pieces, in their order. A piece whose result is in the `journal` isn't
+    """The results of all pieces, in their order. A piece with a result in the `journal` isn't
     explored again, unless its run didn't finish.
 
-    Ctrl-C ends it with the results so far, if there are some. Raises JournalError, SparkError, and
-    DeclarationError for a declaration that is wrong as a whole.
+    Ctrl-C ends it with the results so far, if there are any. Raises JournalError, SparkError, and
+    DeclarationError if the whole declaration is wrong.
     """
     results = [_known(journal, piece) for piece in every]
     left = [at for at, result in enumerate(results) if result is None]
@@ -240,7 +244,7 @@ def sweep(
 
 
 def _known(journal: Journal | None, piece: Piece) -> dict[str, Any] | None:
-    """The result that is there already. One without an end is tried again with more memory."""
+    """The result in the journal. An unfinished one is repeated with more memory."""
     result = None if journal is None else journal.get(piece.chosen)
     if result is None or result["exit_code"] == Verdict.INCONCLUSIVE.value:
         return None
@@ -250,8 +254,9 @@ def _known(journal: Journal | None, piece: Piece) -> dict[str, Any] | None:
 
 
 def worst(results: Sequence[Mapping[str, Any]], expected: int | None = None) -> Verdict:
-    """The verdict of a whole sweep: something is broken, there is a deadlock, a result that was
-    expected is missing or undecided, or all holds."""
+    """The verdict of a whole sweep: broken, deadlock, inconclusive if an expected result is missing
+    or undecided, or holds.
+    """
     found = {Verdict(result["exit_code"]) for result in results}
     if expected is not None and len(results) < expected:
         found.add(Verdict.INTERRUPTED)

@@ -24,8 +24,8 @@ from typing import Any, TypeVar
 
 from ..spark.options import SparkOptions
 
-LOOK = 1.0  # seconds without a result, then a look at who brings them
-_MANAGER = "_executor_manager_thread"  # of a pool: it brings the results
+LOOK = 1.0  # seconds without a result before the pool's thread is checked
+_MANAGER = "_executor_manager_thread"  # the pool's thread that returns results
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
@@ -64,7 +64,7 @@ class Workers:
                 _abandon(pool)
                 raise
             finally:
-                with suppress(RuntimeError):  # where its own thread couldn't be started
+                with suppress(RuntimeError):  # the pool's thread couldn't be started
                     pool.shutdown(cancel_futures=True)
 
     def each(
@@ -108,9 +108,10 @@ _SILENT = "import os; os.dup2(os.open(os.devnull, os.O_WRONLY), 2); "
 
 
 def _silence_trackers() -> None:
-    """Gives the process that tracks semaphores no standard error. If it is killed, Python starts
-    another one, warns, and lets it forget semaphores that it never knew, with a traceback for each.
-    Nothing is lost by that: semaphores are removed by those who made them."""
+    """Starts multiprocessing's resource tracker without standard error. If the tracker is killed,
+    Python starts another one, and that one prints a traceback for each unknown semaphore. These are
+    harmless: the processes that made semaphores remove them.
+    """
     warnings.filterwarnings("ignore", message="resource_tracker: process died")
     start = util.spawnv_passfds
     if start.__name__ == _start_silently.__name__:
@@ -126,15 +127,16 @@ def _silence_trackers() -> None:
 def _start_silently(
     start: Callable[..., int], path: bytes, args: Sequence[str], passfds: Sequence[int]
 ) -> int:
-    """Starts a process of multiprocessing; the tracker without standard error."""
+    """Starts a process of multiprocessing; the tracker has no standard error."""
     *options, code = args
     return start(path, [*options, _SILENT * code.startswith(_TRACKER) + code], passfds)
 
 
 def _abandon(pool: Executor) -> None:
-    """Ends a pool's processes: nobody waits for unfinished pieces, nor for a piece that is being
-    written to a dead process, which would never end (CPython's gh-94777). Pieces that are given up
-    have no result: the pool's thread would give one to each, and fail."""
+    """Ends a pool's processes without waiting for unfinished pieces: writing a piece to a dead
+    process would never end (CPython's gh-94777). Abandoned pieces get no result, because the pool's
+    thread would fail.
+    """
     getattr(pool, "_pending_work_items", {}).clear()
     for process in active_children():
         process.terminate()
@@ -142,14 +144,15 @@ def _abandon(pool: Executor) -> None:
     if pieces is not None:
         pieces.cancel_join_thread()
         if thread is not None and thread.is_alive():
-            thread.join(LOOK)  # it closes the pipe as well, where it gets there
+            thread.join(LOOK)  # it may close the pipe as well
         with suppress(OSError):
             pieces._reader.close()
 
 
 def _end_with_parent() -> None:
-    """Makes this process end when its parent is gone: a pool's process would wait for ever. Ctrl-C
-    ends it silently; the parent reports it."""
+    """Ends this process when its parent dies: a pool's process would wait for ever. Ctrl-C ends it
+    silently; the parent reports it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = parent_process()
 
@@ -162,8 +165,9 @@ def _end_with_parent() -> None:
 
 
 def _is_served(pool: Executor) -> bool:
-    """Whether the thread that brings a pool's results still lives. Without memory it ends, and no
-    exception says so."""
+    """Whether the pool's thread for results still runs. If memory is exhausted, it ends without an
+    exception.
+    """
     thread: Thread | None = getattr(pool, _MANAGER, None)
     return thread is None or thread.is_alive()
 
@@ -171,8 +175,7 @@ def _is_served(pool: Executor) -> bool:
 def _as_done(
     pool: Executor, work: Callable[[Piece], Result], pieces: Iterable[tuple[int, Piece]]
 ) -> Iterator[tuple[int, Result]]:
-    """Places and results as soon as they are done. Nothing is left waiting when the caller stops
-    asking."""
+    """Yields indices and results as soon as they are done. Nothing waits when the caller stops."""
     waiting: dict[Future[Result], int] = {}
     done = SimpleQueue[Future[Result]]()
     try:
@@ -204,12 +207,13 @@ def _on_spark(
     name: str,
     at_once: int,
 ) -> Iterator[tuple[int, Result]]:
-    """A job for each task, from as many threads as Spark has cores: finished results are available
-    at once, whatever happens to the others."""
+    """Runs a job for each task, from as many threads as Spark has cores: results are available
+    immediately, also if other tasks fail.
+    """
     from ..spark.session import session
 
     def job(part: Sequence[Piece]) -> list[Result]:
-        # `session.stage` is for one thread
+        # `session.stage` applies to one thread
         context.setLocalProperty("callSite.short", name)
         context.setLocalProperty("callSite.long", name)
         return context.parallelize(part, 1).map(work).collect()

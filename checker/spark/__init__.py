@@ -1,7 +1,7 @@
 """Exploration on Apache Spark: shards on many machines, levels on durable storage.
 
-For notebooks it has the sources of Spark's DataFrames: `Explored` (states and transitions of a
-run), `verdicts`, `judge_histories` and `decode`. They are loaded when they are asked for.
+For notebooks it provides Spark's DataFrames: `Explored` (states and transitions of a run),
+`verdicts`, `judge_histories` and `decode`. They are loaded at first use.
 """
 
 from importlib import import_module

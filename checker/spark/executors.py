@@ -1,4 +1,4 @@
-"""A look at a cluster's executors before a run: their Python and packages must be the driver's."""
+"""Checks a cluster's executors before a run: their Python and packages must equal the driver's."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
@@ -15,18 +15,19 @@ from .options import SparkError
 
 PACKAGES = ("epochfence", "numba", "llvmlite", "numpy", "pyarrow", "pyspark")
 REMEDY = "ship the driver's environment with --archives and name its Python in PYSPARK_PYTHON"
-LOST = re.compile(r"\(([^\s()]+) executor (\w+)\)")  # in a message of Spark's about a task
+LOST = re.compile(r"\(([^\s()]+) executor (\w+)\)")  # the pattern in Spark's message about a task
 
 
 def check_executors(session: Any, reason: Callable[[Exception], str]) -> None:
     """Raises SparkError for an executor that lacks the package, or has another Python or other
-    packages than the driver. `reason` gives an error of Spark's in a line."""
+    packages than the driver. `reason` shortens an error of Spark's to a line.
+    """
     context = session.sparkContext
     count = max(1, int(context.defaultParallelism))
     look = looking(PACKAGES)
     try:
         found = context.parallelize(range(count), count).mapPartitions(look).collect()
-    except Exception as error:  # of many kinds, from Java and from Python
+    except Exception as error:  # various types, from Java and from Python
         lost = LOST.search(str(getattr(error, "java_exception", None) or error))
         who = f"executor {lost[2]} on {lost[1]}" if lost else "an executor"
         raise SparkError(f"{who} can't run Python: {reason(error)}; {REMEDY}") from None
@@ -37,12 +38,12 @@ def check_executors(session: Any, reason: Callable[[Exception], str]) -> None:
 
 
 def python() -> str:
-    """The driver's Python, as far as executors must have the same."""
+    """The version of the driver's Python that executors must have."""
     return ".".join(platform.python_version_tuple()[:2])
 
 
 def difference(wanted: Mapping[str, str], there: Mapping[str, str]) -> str:
-    """The first difference between a driver and an executor; nothing where there is none."""
+    """The first difference between a driver and an executor; empty if there is none."""
     for name, here in wanted.items():
         if name not in there:
             return f"has no package {name}"
@@ -52,8 +53,9 @@ def difference(wanted: Mapping[str, str], there: Mapping[str, str]) -> str:
 
 
 def looking(names: tuple[str, ...]) -> Callable[[Iterable[int]], Iterator[tuple[str, Any]]]:
-    """A function for executors that have no Epochfence: it is sent by its code, and imports only
-    Python's own modules. It gives the host, and the versions of Python and the packages."""
+    """A function for executors, which may lack Epochfence: its code is sent, and it imports only
+    Python's standard modules. It returns the host, and the versions of Python and of the packages.
+    """
 
     def look(_: Iterable[int]) -> Iterator[tuple[str, dict[str, str]]]:
         import socket

@@ -1,7 +1,7 @@
 """A run's states and steps, and verdicts, as Spark DataFrames.
 
 The columns of a state are those of a local run: see `checker.output.columns`. Executors read the
-run's files, and write tables, by Arrow's file systems, as the search does.
+run's files and write tables by Arrow's file systems, as the search does.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -48,11 +48,11 @@ Words: TypeAlias = Iterable[tuple[Any, Any]]
 
 
 class Explored:
-    """The states and steps that a run on Spark has found until now: `storage` is its folder.
+    """The states and steps that a run on Spark has found so far. `storage` is its folder.
 
-    The folder says which system, protocol, bounds, properties and symmetry the run has. A system
-    whose file is elsewhere now is given by `instance`. Raises CheckpointError for a folder that
-    holds no run, or another one's, and DeclarationError where the system can't be loaded.
+    The folder has the system, protocol, bounds, properties and symmetry of the run. If the system's
+    file was moved, pass the `instance`. Raises CheckpointError for a folder without a run, or with
+    another one, and DeclarationError if the system can't be loaded.
     """
 
     def __init__(self, session: Any, storage: str, instance: Instance | None = None) -> None:
@@ -73,20 +73,22 @@ class Explored:
         self.left_out = self.prepared.left_out
 
     def states(self) -> Any:
-        """All states: `level` (int, 0 for initial ones), then a column for each part.
+        """All states: `level` (int; 0: initial), then a column for each part.
 
-        Raises SparkError where the run never got to Spark and so has kept none.
+        Raises SparkError if the run ended before it used Spark: it has saved no states.
         """
         return self._table(*self._of_states())
 
     def transitions(self) -> Any:
         """All steps from these states: `level` (of the source), `row` (its name), `source` and
-        `target` (structs with a field for each part)."""
+        `target` (structs with a field for each part).
+        """
         return self._table(*self._of_transitions())
 
     def write_states(self, folder: str) -> int:
-        """Writes `states` as Parquet to a new folder, a path or a URI, with a folder for each
-        level; returns how many there are. Raises StorageError, SparkError."""
+        """Writes `states` as Parquet to a new folder (a path or a URI), with a folder for each
+        level; returns their number. Raises StorageError, SparkError.
+        """
         return self._write(folder, *self._of_states())
 
     def write_transitions(self, folder: str) -> int:
@@ -115,7 +117,7 @@ class Explored:
             return sum(row["rows"] for row in counts)
 
     def _runs(self) -> Any:
-        """The run's files, one to a task."""
+        """The run's files, one for each task."""
         runs = [(json.dumps(run.as_json()),) for run in self.manifest.each_run()]
         if not runs:
             raise SparkError(
@@ -126,7 +128,7 @@ class Explored:
 
 
 def _instance(storage: str, said: Mapping[str, Any]) -> Instance:
-    """The instance that a run's manifest tells."""
+    """The instance of a run's manifest."""
     name = said.get("declared")
     if not isinstance(name, str):
         raise CheckpointError(f"{storage} doesn't say where its system is declared: give it")
@@ -166,7 +168,7 @@ def _words(storage: Storage, packing: Packing, run: Run) -> Iterator[tuple[Any, 
 def _read(
     storage: Storage, packing: Packing, of: Callable[[Words], Iterator[Any]], batches: Iterable[Any]
 ) -> Iterator[Any]:
-    """The rows of runs."""
+    """Yields the rows of runs."""
     for run in _each_run(batches):
         yield from of(_words(storage, packing, run))
 
@@ -175,7 +177,7 @@ def _write(
     storage: Storage, packing: Packing, of: Callable[[Words], Iterator[Any]], place: Storage,
     schema: Any, batches: Iterable[Any],
 ) -> Iterator[Any]:  # fmt: skip
-    """Writes the rows of runs, a file for each level of each; returns how many they are.
+    """Writes the rows of runs, a file for each level of each run; returns their number.
 
     A task that is run twice writes the same bytes under the same name.
     """
@@ -205,7 +207,7 @@ def _transitions(
 
 
 def verdicts(session: Any, results: Iterable[Result | Mapping[str, Any]]) -> Any:
-    """Verdicts on properties, a row for each of each run, as a DataFrame of `VERDICTS`.
+    """A DataFrame of `VERDICTS`, with a row for each property of each run.
 
     `results` come from `check`, or from the files of `check --json` and `sweep --results`.
     """

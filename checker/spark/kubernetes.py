@@ -1,7 +1,7 @@
 """The entry point of an executor's container: `python -m epochfence.checker.spark.kubernetes`.
 
-Spark gives a pod's container the argument `executor`, and the rest in the environment
-(BasicExecutorFeatureStep). Its own images have a script for that; the package pyspark has none.
+Spark passes the argument `executor` to a pod's container, and the rest in the environment
+(BasicExecutorFeatureStep). Spark's images have a script for that; the package pyspark has none.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ MEMORY = "SPARK_EXECUTOR_MEMORY"
 
 
 def command(given: Sequence[str], environment: Mapping[str, str], jars: Path) -> list[str]:
-    """The arguments of Java for an executor. Raises SparkError where this container isn't one that
-    Spark has started."""
+    """The arguments of Java for an executor. Raises SparkError if Spark didn't start this
+    container.
+    """
     if list(given) != ["executor"]:
         raise SparkError(
             "this image is for Spark's executors: name it in spark.kubernetes.container.image"
@@ -54,7 +55,7 @@ def command(given: Sequence[str], environment: Mapping[str, str], jars: Path) ->
 
 
 def main() -> NoReturn:
-    """Becomes the executor; ends with 2 and a line where that can't be."""
+    """Replaces this process by the executor; on failure prints a line and ends with exit code 2."""
     try:
         spark = find_spec("pyspark")
         if spark is None or spark.origin is None:

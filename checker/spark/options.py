@@ -1,4 +1,4 @@
-"""How a search is to be carried by Spark."""
+"""The options of a search on Spark."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ LOCAL_FOLDERS = "SPARK_LOCAL_DIRS"
 
 
 class SparkError(Exception):
-    """Spark that can't be started, or that couldn't do its work."""
+    """Spark can't be started, or fails."""
 
 
 def is_local(master: str) -> bool:
-    """Whether all of Spark is one process of this machine."""
+    """Whether Spark runs in one process of this machine."""
     return re.fullmatch(r"local(\[.*\])?", master) is not None
 
 
@@ -44,17 +44,18 @@ def check_master(master: str) -> None:
 
 
 def local_folder() -> Path:
-    """The folder below which executors of this machine keep files: Spark names the folders that it
-    deletes when it ends, and this is the first of them."""
+    """The folder for executors' files on this machine: the first of the folders that Spark deletes
+    when it ends.
+    """
     return Path(os.environ.get(LOCAL_FOLDERS, tempfile.gettempdir()).partition(",")[0])
 
 
 @dataclass(frozen=True)
 class SparkOptions:
-    """Where and how. `master` is Spark's address of a cluster (none: this machine's `threads`);
-    `storage` the run's folder, a path or URI; a level of over `hand_over` states is the first that
-    Spark expands; with `ui`, Spark serves its pages. Raises SparkError for a number of `shards`
-    below 1 or above MOST_SHARDS.
+    """The options of a search on Spark. `master` is the address of a cluster (None: `threads` of
+    this machine). `storage` is the run's folder, a path or URI. Spark takes over at the first level
+    of more than `hand_over` states. With `ui`, Spark serves its web pages. Raises SparkError for a
+    number of `shards` below 1 or above MOST_SHARDS.
     """
 
     threads: int = 1
@@ -70,17 +71,17 @@ class SparkOptions:
 
     @property
     def is_local(self) -> bool:
-        """Whether all of Spark is one process of this machine."""
+        """Whether Spark runs in one process of this machine."""
         return is_local(self.master_url)
 
     @property
     def master_url(self) -> str:
-        """Spark's address; on one machine a task is tried again as it would be on a cluster."""
+        """Spark's address. On one machine failed tasks are repeated, as on a cluster."""
         if self.master is None:
             return f"local[{self.threads},{TASK_TRIES}]"
         return re.sub(r"^local\[([1-9]\d*|\*)\]$", rf"local[\1,{TASK_TRIES}]", self.master)
 
     def default_shards(self, session: Any) -> int:
-        """Two for each core, so that one that is late doesn't keep all others waiting."""
+        """Two shards for each core: a slow shard then delays the others less."""
         cores = self.threads if session is None else int(session.sparkContext.defaultParallelism)
         return min(MOST_SHARDS, max(LEAST_SHARDS, 2 * cores))

@@ -1,4 +1,4 @@
-"""A Spark session, and the faults of a machine that should have one."""
+"""Starts Spark sessions, and reports the faults of a machine that prevent it."""
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -33,12 +33,12 @@ JAVA_REMEDY = (
     "install one (Debian and Ubuntu: apt install openjdk-17-jre-headless) or name it in JAVA_HOME"
 )
 LOOPBACK, LISTEN_ON = "127.0.0.1", "SPARK_LOCAL_IP"
-MASTER_WITHIN = 5.0  # seconds for a master to take a connection
-LITTLE_EFFORT = "-XX:TieredStopAtLevel=1"  # Java's compiler of most effort is left out
+MASTER_WITHIN = 5.0  # seconds for a connection to a master
+LITTLE_EFFORT = "-XX:TieredStopAtLevel=1"  # without Java's optimizing compiler
 
 
 def find_java() -> str:
-    """The Java that Spark would run on. Raises SparkError where it is missing or too old."""
+    """The Java for Spark. Raises SparkError if it is missing or too old."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     need = f"Spark needs Java {LEAST_JAVA} or newer"
@@ -58,10 +58,10 @@ def find_java() -> str:
 
 
 def _own_address(master: str) -> str | None:
-    """The address of this machine that Spark needs to listen on: loopback where Spark is on this
-    machine alone; where there is a stand-alone master, the one that faces it; or it isn't known.
+    """The address on which Spark must listen: loopback if Spark runs only on this machine; with a
+    stand-alone master, the address that connects to it; otherwise None.
 
-    Raises SparkError where nothing answers at a stand-alone master's address.
+    Raises SparkError if a stand-alone master doesn't answer.
     """
     if master.startswith("local"):
         return LOOPBACK
@@ -81,7 +81,7 @@ def _own_address(master: str) -> str | None:
 
 
 def check_local_folder() -> None:
-    """Raises SparkError where the folder that a user names for executors' files can't be used."""
+    """Raises SparkError if the user's folder for executors' files is unusable."""
     if LOCAL_FOLDERS in os.environ:
         folder = local_folder()
         try:
@@ -95,8 +95,9 @@ def check_local_folder() -> None:
 
 @contextmanager
 def _listening_on(address: str | None) -> Generator[None]:
-    """Has a driver that is started inside listen there alone, if nobody has said otherwise: its
-    own settings of the address (`spark.driver.host` and others) go before this."""
+    """A driver that starts inside listens only on this address, unless the user has set one.
+    Spark's own settings (`spark.driver.host` and others) take precedence.
+    """
     if address is None or LISTEN_ON in os.environ:
         yield
         return
@@ -108,41 +109,43 @@ def _listening_on(address: str | None) -> Generator[None]:
 
 
 def settings(master: str, ui: bool = False, *, carrying: bool = False) -> dict[str, str]:
-    """The settings of our Spark sessions. `carrying` says that Java only carries Python's results:
-    to compile it with effort takes longer than that saves."""
+    """The settings of our Spark sessions. `carrying`: Java only transports Python's results, and
+    its optimizing compiler would cost more time than it saves.
+    """
     asked = {
         "spark.ui.enabled": str(ui).lower(),
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        # a worker that is used again has its code loaded
+        # a reused worker has its code loaded
         "spark.python.worker.reuse": "true",
-        # by TCP, small messages wait for each other's confirmation
+        # over TCP, small messages wait for acknowledgements
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # a task runs where its shard's cache is, rather than where most of its input is, and waits
-        # for that: elsewhere, all of the shard would have to be read
+        # a task waits for the executor with its shard's cache: another one would read the whole
+        # shard
         "spark.shuffle.reduceLocality.enabled": "false",
         "spark.locality.wait": "10s",
-        # what is sent is written once: of few shards, Spark would first write a file for each
+        # candidates are written once; for few shards, Spark would first write a file for each
         "spark.shuffle.sort.bypassMergeThreshold": "0",
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
-        "spark.kryoserializer.buffer.max": "2047m",  # results may be as large as without Kryo
+        "spark.kryoserializer.buffer.max": "2047m",  # the largest results, as without Kryo
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }
     if carrying:
-        # Spark puts these before the options of a user
+        # a user's options come after these
         asked["spark.driver.defaultJavaOptions"] = LITTLE_EFFORT
         asked["spark.executor.defaultJavaOptions"] = LITTLE_EFFORT
-    if master.startswith("local"):  # nothing leaves the machine
+    if master.startswith("local"):  # no network
         asked["spark.shuffle.compress"] = "false"
-    if is_local(master):  # Spark makes a secret up; a cluster's is given to all of its parts
+    if is_local(master):  # Spark generates the secret; a cluster needs a shared one
         asked["spark.authenticate"] = "true"
     return asked
 
 
 def start(master: str, name: str, *, ui: bool = False, carrying: bool = False) -> Any:
-    """A Spark session: the one that there is, or a new one, with Spark's pages on request, made for
-    Java to carry Python's results (see `settings`). Raises SparkError."""
+    """The present Spark session, or a new one. `ui` serves Spark's web pages; `carrying` is that of
+    `settings`. Raises SparkError.
+    """
     check_master(master)
     find_java()
     address = _own_address(master)
@@ -160,7 +163,7 @@ def start(master: str, name: str, *, ui: bool = False, carrying: bool = False) -
         with _listening_on(address):
             found = builder.getOrCreate()
         _quiet_once_java_is_gone(found.sparkContext._accumulatorServer)
-    except Exception as error:  # of many kinds, from Java and from Python
+    except Exception as error:  # various types, from Java and from Python
         why = reason(error)
         if "stopped SparkContext" in why and master.startswith("spark://"):
             why = f"no master of Spark {version('pyspark')} accepts the application there"
@@ -175,8 +178,9 @@ def start(master: str, name: str, *, ui: bool = False, carrying: bool = False) -
 
 
 def _quiet_once_java_is_gone(server: Any) -> None:
-    """Has a server of Spark's print no traceback where Java, which sends it numbers, is gone:
-    functions that need Java report that in a line."""
+    """Suppresses the traceback of a Spark server when Java ends. Functions that need Java report
+    that in one line.
+    """
     tell = server.handle_error
 
     def handle_error(request: Any, address: Any) -> None:
@@ -201,8 +205,7 @@ def is_running() -> bool:
 
 @contextmanager
 def session(options: SparkOptions, name: str, *, carrying: bool = False) -> Generator[Any]:
-    """A session for a command, as `start` has it; it ends with that if it wasn't there before.
-    Raises SparkError."""
+    """A session for a block, by `start`. A new session ends with the block. Raises SparkError."""
     own = not is_running()
     found = start(options.master_url, f"epochfence {name}", ui=options.ui, carrying=carrying)
     try:
@@ -213,26 +216,27 @@ def session(options: SparkOptions, name: str, *, carrying: bool = False) -> Gene
 
 
 def stop(running: Any) -> None:
-    """Ends a session. One whose Java is gone has ended: everything before is found."""
+    """Ends a session. If its Java is gone, it has already ended."""
     with _java_may_be_gone():
         running.stop()
 
 
 def give_back(broadcast: Any) -> None:
-    """Frees the executors' copies of a broadcast; where Java is gone, there is nothing to free."""
+    """Frees the executors' copies of a broadcast. If Java is gone, it does nothing."""
     with _java_may_be_gone():
         broadcast.destroy()
 
 
 def forget(rdd: Any) -> None:
-    """Frees the executors' data of a persisted RDD; where Java is gone, there is nothing."""
+    """Frees the executors' data of a persisted RDD. If Java is gone, it does nothing."""
     with _java_may_be_gone():
         rdd.unpersist()
 
 
 def drop_shuffle(rdd: Any) -> None:
-    """Deletes the shuffle files of an RDD, which Spark would keep on disk until it collects
-    garbage."""
+    """Deletes the shuffle files of an RDD. Spark would keep them on disk until a garbage
+    collection.
+    """
     with _java_may_be_gone():
         rdd._jrdd.rdd().cleanShuffleDependencies(False)
 
@@ -247,7 +251,7 @@ def _java_may_be_gone() -> Generator[None]:
 
 @contextmanager
 def java_needed() -> Generator[None]:
-    """Raises SparkError if Java ends while the block still needs it."""
+    """Raises SparkError if Java ends during the block."""
     from py4j.protocol import Py4JError
 
     try:
@@ -263,18 +267,18 @@ def reason(error: Exception) -> str:
     java = getattr(error, "java_exception", None)
     text = str(java.toString() if java is not None else error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    # the last line of a Python error's trace has its message
+    # the last line of a Python traceback has the message
     told = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b.*: ", line)]
     return (told or lines or [type(error).__name__])[-1 if told else 0][:300]
 
 
 @contextmanager
 def stage(session: Any, name: str) -> Generator[None]:
-    """Stages that are built or run inside have this name in Spark."""
+    """Gives the stages of the block this name in Spark."""
     from pyspark.traceback_utils import SCCallSiteSync
 
     context = session.sparkContext
-    # PySpark names a stage by the line of Python, unless it is inside of another such block
+    # PySpark names a stage by its line, unless it is inside another such block
     with SCCallSiteSync(context):
         context.setLocalProperty("callSite.short", name)
         context.setLocalProperty("callSite.long", name)

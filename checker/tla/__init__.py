@@ -1,1 +1,1 @@
-"""Systems written in TLA+, for TLC and whoever reads it."""
+"""Writes systems in TLA+, for TLC and for readers."""

@@ -1,4 +1,6 @@
-"""Expressions in TLA+. `language.terms.values` has their meaning; see `Epochfence.tla`."""
+"""Writes expressions in TLA+. `language.terms.values` defines their meaning; see
+`Epochfence.tla`.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +34,17 @@ BEFORE = "@"
 
 
 class Writer:
-    """Writes expressions over the variables of `names`, which has a name for each; bounds of types
-    are those under `constants`."""
+    """Writes expressions with the names of variables in `names`. `constants` decide the bounds of
+    types.
+    """
 
     def __init__(self, names: Names, constants: Constants) -> None:
         self.names = names
         self.constants = constants
 
     def formula(self, e: Expression, scope: Scope) -> Formula:
-        """The expression, where variables bound around it have the names in `scope`.
+        """The formula of an expression. `scope` has the names of variables that are bound around
+        it.
 
         Raises DeclarationError for an expression that can't be written.
         """
@@ -61,7 +65,7 @@ class Writer:
                 return self.term(e, scope)
 
     def text(self, e: Expression, scope: Scope) -> str:
-        """The same on one line."""
+        """The formula of an expression on one line."""
         return line(self.formula(e, scope))
 
     def term(self, e: Expression, scope: Scope) -> str:
@@ -90,7 +94,7 @@ class Writer:
                 return self.plain(e, scope)
 
     def of_type(self, e: Expression, kind: Type | None, scope: Scope) -> str:
-        """An expression as a value of a type that may be optional where it isn't."""
+        """An expression converted to a type: a plain value becomes an optional if needed."""
         text = self.text(e, scope)
         is_none = e.op == "const" and e.data is None
         if isinstance(kind, Optional) and not is_none and not isinstance(type_of(e), Optional):
@@ -174,7 +178,7 @@ class Writer:
                 return self.of_sequence(e, v, kinds[0] if kinds else None)
 
     def compared(self, e: Expression, sign: str, scope: Scope) -> str:
-        """Whether both are equal; one of them may be optional where the other isn't."""
+        """A comparison of two values. If only one is optional, the other is converted."""
         kinds = (type_of(arg) for arg in e.args)
         optional = next((kind for kind in kinds if isinstance(kind, Optional)), None)
         left, right = (self.of_type(arg, optional, scope) for arg in e.args)
@@ -197,7 +201,7 @@ class Writer:
                 raise DeclarationError(f"`{e}`: TLA+ has no {e.op} here")
 
     def record(self, record: Record, given: Mapping[str, Expression], scope: Scope) -> str:
-        """A record of these fields, the others as they are at first."""
+        """A record of these fields. Other fields have their initial values."""
         values = (
             self.of_type(given[name], of, scope) if name in given else self.initial(of)
             for name, of in record.fields
@@ -218,7 +222,7 @@ class Writer:
         kind = type_of(bound.args[0])
         if isinstance(kind, Sequence):
             return self.over_sequence(e, name, inner)
-        whole = self.text(bound.args[0], inner)  # it may stand where the name is bound
+        whole = self.text(bound.args[0], inner)  # in the scope of the name
         match kind:
             case Bag():
                 return self.over_bag(e, name, whole, self.formula(body, inner))
@@ -226,7 +230,7 @@ class Writer:
                 return self.over(e, name, whole, self.formula(body, inner))
 
     def over(self, e: Expression, name: str, domain: str, body: Formula) -> Formula:
-        """Over the members of a set."""
+        """A quantifier over the members of a set."""
         inside = line(body)
         match e.op:
             case "all" | "any":
@@ -248,7 +252,7 @@ class Writer:
                 raise DeclarationError(f"`{e}`: TLA+ has no {e.op} of a set")
 
     def over_bag(self, e: Expression, name: str, bag: str, body: Formula) -> Formula:
-        """Over the elements of a bag, as often as they are there."""
+        """A quantifier over the elements of a bag, with their multiplicity."""
         each, inside = f"DOMAIN {bag}", line(body)
         match e.op:
             case "count":
@@ -263,7 +267,7 @@ class Writer:
                 return self.over(e, name, each, body)
 
     def over_sequence(self, e: Expression, name: str, scope: Scope) -> Formula:
-        """Over the places of a sequence, which count from 1 in TLA+."""
+        """A quantifier over the places of a sequence, which TLA+ counts from 1."""
         bound, body = e.args
         at = self.names.bound(f"at_{name}", scope.values())
         inner = {**scope, Expression("position", (bound,)): at}
@@ -299,7 +303,7 @@ class Writer:
         return str(bound) if isinstance(bound, int) else self.text(bound, {})
 
     def values(self, kind: Type) -> str:
-        """The set of a scalar type's values, or of an optional one's."""
+        """The set of the values of a scalar type, or of an optional scalar."""
         match kind:
             case Bool():
                 return "BOOLEAN"
@@ -348,7 +352,7 @@ class Writer:
         return self.value(kind, initial_value(kind, self.constants))
 
     def value(self, kind: Type, value: Value) -> str:
-        """A value of a type, as states have it."""
+        """A plain value of a type."""
         match kind:
             case Optional():
                 return "None" if value is None else f"Some({self.value(kind.of, value)})"
@@ -382,7 +386,7 @@ def _tuple(value: Value) -> tuple[Value, ...]:
 
 
 _SIZES: dict[type, str] = {Set: "Cardinality", Sequence: "Len", Bag: "BagSize"}
-_DEFINED = {"wrap", "first", "without_first"}  # written out; other derived operators have names
+_DEFINED = {"wrap", "first", "without_first"}  # expanded; other derived operators have names
 _QUANTIFIERS = {"all": "\\A", "any": "\\E"}
 _SIGNS = {"and": AND, "or": OR}
 _OF_SETS = {"and": "\\cap", "or": "\\cup", "sub": "\\", "le": "\\subseteq"}
@@ -406,7 +410,7 @@ _OF_SEQUENCES = {
 
 
 def conjuncts(e: Expression) -> Iterable[Expression]:
-    """The conditions that all have to hold for `e` to."""
+    """The conjuncts of `e`."""
     if e.op == "and" and isinstance(type_of(e.args[0]), Bool):
         for part in e.args:
             yield from conjuncts(part)

@@ -1,4 +1,6 @@
-"""Formulas as TLA+ is read: junctions as lists, one part a line, where a line doesn't hold them."""
+"""The layout of TLA+ formulas: a junction that doesn't fit into a line becomes a list, with a part
+in each line.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ ALONE = ("(", AND, OR, "IF", "THEN", "ELSE")
 
 @dataclass(frozen=True)
 class Junction:
-    """Parts with the same sign between them."""
+    """Parts with one operator between them."""
 
     sign: str
     parts: tuple[Formula, ...]
@@ -22,7 +24,7 @@ class Junction:
 
 @dataclass(frozen=True)
 class Headed:
-    """A body under a `head`, as a quantifier writes it."""
+    """A body after a `head`, such as a quantifier."""
 
     head: str
     body: Formula
@@ -30,7 +32,7 @@ class Headed:
 
 @dataclass(frozen=True)
 class Choice:
-    """One formula or another, as a condition decides."""
+    """One of two formulas, depending on a condition."""
 
     condition: Formula
     then: Formula
@@ -39,7 +41,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Changed:
-    """The text of a record or function whose places have these values."""
+    """An expression that changes places of a record or function to these values."""
 
     head: str
     changes: tuple[tuple[str, Formula], ...]
@@ -58,7 +60,9 @@ Formula: TypeAlias = str | Junction | Headed | Choice | Changed | Listed
 
 
 def joined(sign: str, *parts: Formula) -> Formula:
-    """The parts with the sign between them; those of an inner junction of this sign are its own."""
+    """A junction of the parts. The parts of an inner junction with the same sign are merged into
+    it.
+    """
     flat: list[Formula] = []
     for part in parts:
         flat += part.parts if isinstance(part, Junction) and part.sign == sign else (part,)
@@ -66,7 +70,7 @@ def joined(sign: str, *parts: Formula) -> Formula:
 
 
 def line(formula: Formula) -> str:
-    """The formula on one line, in parentheses where it needs some."""
+    """The formula on one line, in parentheses if needed."""
     match formula:
         case Junction():
             return f"({f' {formula.sign} '.join(map(line, formula.parts))})"
@@ -85,14 +89,14 @@ def line(formula: Formula) -> str:
 
 
 def lines(formula: Formula, width: int = WIDTH) -> list[str]:
-    """The formula in lines of at most `width`, where it has places to break."""
+    """The formula in lines of at most `width` characters, if it can be broken."""
     whole = line(formula)
     if len(whole) <= width or isinstance(formula, str):
         return [whole]
     match formula:
         case Junction(sign="=>"):
             premise, conclusion = formula.parts
-            above = hung("(", premise, width - 1)  # a quantifier would reach beyond it
+            above = hung("(", premise, width - 1)  # ends the scope of a quantifier
             above[-1] += ")"
             return above + hung("=> ", conclusion, width)
         case Junction():
@@ -115,7 +119,7 @@ def lines(formula: Formula, width: int = WIDTH) -> list[str]:
 
 
 def bare(text: str) -> str:
-    """The line without parentheses around all of it."""
+    """The line without its outer parentheses."""
     depth = 0
     for at, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")
@@ -125,7 +129,7 @@ def bare(text: str) -> str:
 
 
 def hung(word: str, formula: Formula, width: int) -> list[str]:
-    """The formula's lines behind a word, all of them as far in."""
+    """The lines of a formula after a word, all with the same indentation."""
     first, *rest = lines(formula, width - len(word))
     if not rest and word.strip() in ALONE:
         first = bare(first)

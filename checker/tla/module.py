@@ -1,7 +1,7 @@
-"""A system as a TLA+ module and TLC's configuration of it: the same states, steps and properties.
+"""A system as a TLA+ module and its TLC configuration, with the same states, steps and properties.
 
 Each table is an action: for each choice of the actor and the message, the first row whose guard
-holds. Each row is a definition of its own, with its source in Kafka.
+holds. Each row is a separate definition, with its source in Kafka.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Module:
 
 
 def module(instance: Instance) -> Module:
-    """The instance as a module. Raises DeclarationError for parts that TLA+ can't express here."""
+    """The instance as a module. Raises DeclarationError for unsupported parts."""
     return _Module(instance).written()
 
 
@@ -40,7 +40,7 @@ class _Module:
         self.instance = instance
         self.names = names_of(instance)
         self.name = self.names.operator(instance.system.name)
-        # all names before any expression: what is bound there takes none of them
+        # these names come first: bound variables get other names
         named = sorted((self.names.constant(n), value) for n, value in instance.constants.items())
         self.constants = {name: value for name, value in named if value >= 0}
         self.below_0 = {name: value for name, value in named if value < 0}
@@ -70,7 +70,7 @@ class _Module:
         head = [f" MODULE {self.name} ".center(80, "-"), *_comment(about), "EXTENDS Epochfence"]
         if self.constants:
             head += ["", *lines(Listed("CONSTANTS ", tuple(self.constants), ""))]
-        # TLC's configuration has no numbers below 0
+        # TLC's configuration has no negative numbers
         head += [f"{name} == {value}" for name, value in self.below_0.items()]
         variables = tuple(self.variables.values())
         head += ["", *lines(Listed("VARIABLES ", variables, ""))]
@@ -101,7 +101,7 @@ class _Module:
             if action.choice is not None:
                 scope[action.choice] = self.names.bound("message", scope.values())
             for row, row_name in zip(action.rows, rows, strict=True):
-                found = declared.get((action.table, row.id))  # none of the network's own rows
+                found = declared.get((action.table, row.id))  # None for rows of the network
                 with declared_at(row.declared, f"table {action.table}, row {row.id!r}"):
                     yield self.row(row, row_name, scope, "" if found is None else found.source)
             with declared_at(action.declared, f"table {action.table}"):
@@ -129,12 +129,12 @@ class _Module:
         return "\n".join((*_comment(said), f"{_call(name, scope)} ==", *_bullets(parts)))
 
     def conditions(self, e: Expression, scope: Scope) -> Iterator[Formula]:
-        """The conditions that all have to hold for `e` to."""
+        """The conjuncts of `e`."""
         for part in conjuncts(folded(e)):
             yield self.writer.formula(part, scope)
 
     def target(self, target: Expression, scope: Scope) -> tuple[str, str]:
-        """The variable that an update sets, and the place in it."""
+        """The variable that an update sets, and the place in the variable."""
         path, node = "", target
         while node.op != "field":
             if node.op == "index":

@@ -1,4 +1,4 @@
-"""Names that TLA+ takes: letters, digits and underscores, none twice."""
+"""Valid names for TLA+: letters, digits and underscores, each name once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Names:
         return self._global("variable", name)
 
     def constant(self, name: str) -> str:
-        """That of a constant."""
+        """The name of a constant."""
         return self._global("constant", name)
 
     def operator(self, name: str) -> str:
@@ -39,7 +39,7 @@ class Names:
         return self._global("operator", name)
 
     def bound(self, name: str, around: Iterable[str]) -> str:
-        """One for a bound variable, where these are bound around it."""
+        """A name for a bound variable; `around` are the bound names around it."""
         return _free(name, {*self._given.values(), *around})
 
     def _global(self, kind: str, name: str) -> str:
@@ -49,7 +49,7 @@ class Names:
 
 
 def names_of(instance: Instance) -> Names:
-    """Those of an instance's system, constants and variables, given in this order."""
+    """The names of an instance's system, constants and variables, assigned in this order."""
     names = Names()
     names.operator(instance.system.name)
     for name in instance.constants:
@@ -61,7 +61,7 @@ def names_of(instance: Instance) -> Names:
 
 @cache
 def reserved() -> frozenset[str]:
-    """The names that a module may not use."""
+    """The reserved names."""
     library = LIBRARY.read_text(encoding="utf-8")
     return frozenset({*WORDS.split(), *re.findall(r"^(?:RECURSIVE )?([A-Z]\w*)", library, re.M)})
 

@@ -1,7 +1,8 @@
-"""Values as TLC prints them, and the states of the JSON that its `-dumpTrace json` writes.
+"""Reads values that TLC prints, and states in the JSON of its `-dumpTrace json`.
 
-TLC writes no ITF: a set and a tuple are a list there, a function is an object whose keys are its
-arguments as text, or a list where these are 1 to n. Source: tlc2.module.Json in tla2tools.jar 1.8.
+TLC doesn't write ITF: sets and tuples are lists; a function is an object with its arguments as
+keys, in text form, or a list if the arguments are 1 to n. Source: tlc2.module.Json in tla2tools.jar
+1.8.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _CONSTANTS = {"TRUE": True, "FALSE": False}
 
 
 def value_of(text: str) -> Any:
-    """The value in a text of TLC's, as data of ITF. Raises ValueError."""
+    """The value in a text of TLC's, as ITF data. Raises ValueError."""
     reading = _Reading(text)
     value = reading.value()
     if reading.tokens:
@@ -24,7 +25,7 @@ def value_of(text: str) -> Any:
 
 
 class _Reading:
-    """The tokens of a text that are left, last one first."""
+    """The remaining tokens of a text, the last one first."""
 
     def __init__(self, text: str) -> None:
         self.tokens = [*_tokens(text)][::-1]
@@ -39,7 +40,7 @@ class _Reading:
             raise ValueError(f"{found} stands where {token} is to")
 
     def value(self) -> Any:
-        """The value that comes next."""
+        """Reads the next value."""
         match self.take():
             case "<<":
                 return self.listed(">>")
@@ -60,7 +61,7 @@ class _Reading:
                 raise ValueError(f"{token} begins no value")
 
     def listed(self, end: str) -> list[Any]:
-        """Values up to an end."""
+        """Reads values up to the token `end`."""
         found: list[Any] = []
         while not self.ends(end):
             if found:
@@ -69,7 +70,7 @@ class _Reading:
         return found
 
     def pairs(self, between: str, after: str, end: str) -> list[list[Any]]:
-        """Pairs up to an end."""
+        """Reads pairs up to the token `end`."""
         found: list[list[Any]] = []
         while not self.ends(end):
             if found:
@@ -98,11 +99,12 @@ def _tokens(text: str) -> Iterator[str]:
 
 
 def dumped(whole: dict[str, Any]) -> tuple[list[Any], int | None] | None:
-    """The states of a trace that TLC has dumped, and where it goes on again; none of another file.
+    """The states of a trace that TLC has dumped, and the index where its loop begins. None for
+    another file.
 
-    Its states and those of its actions are numbered from 1, and the last action of a lasso leads
-    back. TLC of 2026 has them in `counterexample`, beside the names of variables; TLC 1.8 has
-    nothing around them.
+    The file numbers states from 1, and the last action of a lasso leads back. TLC of 2026 has
+    states and actions in `counterexample`, with the names of variables; in TLC 1.8 they are at the
+    top level.
     """
     match whole.get("counterexample", whole):
         case {"state": [*numbered], "action": [*actions]} if all(map(_is_numbered, numbered)):

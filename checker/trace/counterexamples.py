@@ -1,9 +1,8 @@
 """Counterexamples that differ in their rows, the shortest first.
 
-The second is the shortest run to a fault that lacks a row of the first; each further one lacks a
-row of every one before it. So a search is made without a row, or without several: those that hit
-all found runs (Reiter's hitting sets). Where no search is left, every run to a fault takes all rows
-of one of those found.
+The second one is the shortest run to a fault that lacks a row of the first; each further one lacks
+a row of every earlier one. So each search leaves out a set of rows that hits all found runs
+(Reiter's hitting sets). If no search is left, every run to a fault takes all rows of a found one.
 """
 
 from __future__ import annotations
@@ -30,8 +29,9 @@ class Tried:
 
 @dataclass
 class _Branch:
-    """Runs without the rows `off`: none to a fault has fewer than `steps`. `found` is the shortest,
-    once it is known."""
+    """Runs without the rows `off`. No run to a fault has fewer than `steps` steps; `found` is the
+    shortest one, when known.
+    """
 
     off: Rows
     steps: int
@@ -45,8 +45,9 @@ def _order(branch: _Branch) -> tuple[int, bool]:
 def enumerate_from(
     first: Counterexample, wanted: int, look: Callable[[int, Rows], Tried]
 ) -> Enumeration:
-    """Up to `wanted` counterexamples, the first among them. `look` makes a search, of a number,
-    without some rows."""
+    """Up to `wanted` counterexamples, with the first one. `look` carries out the search with this
+    number, without some rows.
+    """
     done = Enumeration(wanted, [first])
     empty: list[Rows] = []
     whole = _Branch(Rows(), len(first.trace.steps))
@@ -90,8 +91,9 @@ def rows_of(trace: Trace) -> list[str]:
 
 
 def _hitting(branches: list[_Branch], rows: list[str], empty: list[Rows]) -> list[_Branch]:
-    """The branches that lack one of the rows as well, without those that others hold, and without
-    those in which there is no fault."""
+    """The branches that lack one of the rows, without supersets of other branches, and without
+    branches that have no fault.
+    """
     kept = {branch.off: branch for branch in branches if not branch.off.isdisjoint(rows)}
     for branch in branches:
         if branch.off.isdisjoint(rows):

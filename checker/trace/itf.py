@@ -1,7 +1,7 @@
-"""Traces as files in the Informal Trace Format (ITF), which other model checkers have as well.
+"""Traces as files in the Informal Trace Format (ITF), which other model checkers use as well.
 
-A file says which system, release, constants and features its states are of, and which row leads
-from each to the next. Source of the format: Apalache's ADR 015.
+A file has the system, release, constants and features of its states, and the row of each step.
+Source of the format: Apalache's ADR 015.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ...strict_json import NotJsonError, read_json
 from ..tla.values import dumped, value_of
 from .trace import Trace
 
-SAFE = 2**53  # from here on a number of JSON may lose digits in other programs
-LONGEST, MOST = 60, 1000  # characters that are shown, or that a number has; elements of a bag
+SAFE = 2**53  # larger numbers in JSON may lose digits in other programs
+LONGEST, MOST = 60, 1000  # most characters shown, most digits of a number, most elements of a bag
 DESCRIPTION = "https://apalache-mc.org/docs/adr/015adr-trace.html"
 
 
 class TraceError(Exception):
-    """A trace that can't be read or taken. The message is one line that says why."""
+    """A trace can't be read, or isn't a run. The message is one line with the reason."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class Settings:
 
 @dataclass(frozen=True)
 class TraceFile:
-    """A trace as a file has it: its states as data of ITF, by variable.
+    """The content of a trace file: its states as ITF data, by variable.
 
-    `settings` are none where another program wrote it. `broken` names the property that the writer
-    saw broken. `tlc`: the file isn't ITF, but one of TLC's -dumpTrace. `rows`: the step to each
-    state, if the file has it; else empty.
+    `settings` are None if another program wrote the file. `broken` is the property that the writer
+    found broken. `tlc`: the file is not ITF, but from TLC's -dumpTrace. `rows`: the row of the step
+    to each state, if the file has it; else empty.
     """
 
     states: tuple[Mapping[str, Any], ...]
@@ -56,7 +56,7 @@ class TraceFile:
 
 
 def as_itf(trace: Trace, variables: Mapping[str, Type], of: Settings, broken: str) -> str:
-    """The text of a file with the trace. Its last step has no state where it leaves a range."""
+    """The text of a file with the trace. A last step that leaves a range has no state."""
     states: list[dict[str, Any]] = []
     for at, state in enumerate(trace.states):
         meta: dict[str, Any] = {"index": at}
@@ -77,7 +77,7 @@ def as_itf(trace: Trace, variables: Mapping[str, Type], of: Settings, broken: st
     }
     whole: dict[str, Any] = {"#meta": meta, "params": [], "vars": list(variables)}
     whole |= {} if trace.loop is None else {"loop": trace.loop}
-    lines = ",\n".join(map(json.dumps, states))  # a line for each, so that two compare well
+    lines = ",\n".join(map(json.dumps, states))  # a line for each state, for comparisons
     return f'{json.dumps(whole)[:-1]}, "states": [\n{lines}\n]}}\n'
 
 
@@ -117,7 +117,7 @@ def encoded(kind: Type, value: Value) -> Any:
 
 
 def read_trace(text: bytes) -> TraceFile:
-    """The trace that a file's text holds. Raises TraceError."""
+    """The trace in a file's text. Raises TraceError."""
     try:
         found = read_json(text)
     except NotJsonError as error:
@@ -150,8 +150,9 @@ def _row(state: Mapping[str, Any]) -> str:
 
 
 def _is_about(name: str) -> bool:
-    """Whether a part of a state tells of the state: no variable is called so. `quint run --mbt`
-    names the action that was taken so."""
+    """Whether a name in a state is metadata and not a variable, such as the taken action in files
+    of `quint run --mbt`.
+    """
     return name == "#meta" or name.startswith("mbt::")
 
 
@@ -170,10 +171,10 @@ def _settings(meta: Mapping[str, Any]) -> Settings | None:
 
 
 def decoded(kind: Type, data: Any, constants: Constants, where: str, *, tlc: bool = False) -> Value:
-    """The value of data in ITF. Programs differ: a list stands for a set or a bag as well, null or
-    a list without elements for none, a variant for a name, an object for a map, a number for an
-    instance, and any number may be a #bigint. In TLC's dump, the keys of an object are TLA+. Raises
-    TraceError."""
+    """The value of ITF data. Programs differ: a list may be a set or a bag, null or an empty list
+    may be none, a variant may be a name, an object may be a map, a number may be an instance, and
+    any number may be a #bigint. In TLC's dump, the keys of an object are TLA+. Raises TraceError.
+    """
     value = _Decoding(constants, where, tlc=tlc).run(kind, data)
     if not contains(kind, value, constants):
         raise TraceError(f"{where}: {shown(data)} is not of type {kind}")
@@ -208,7 +209,7 @@ class _Decoding:
                 many = tuple(one for one, often in counted for _ in range(often))
                 return canonical(kind.of, many, self.constants)
             case Bag(), {"#set": [*each]} | {"#tup": [*each]} | [*each] if not (self.tlc and each):
-                # TLC has a list for the counts of 1 to n
+                # TLC writes a list for a function on 1 to n
                 many = tuple(self.run(kind.of, one) for one in each)
                 return canonical(kind.of, many, self.constants)
             case Map(), dict():
@@ -263,7 +264,7 @@ class _Decoding:
 
 
 def _is_listed(kind: Type) -> bool:
-    """Whether a list is a value of the type."""
+    """Whether values of the type are lists."""
     return isinstance(kind, (Set, Sequence, Bag, Optional))
 
 
@@ -272,7 +273,7 @@ def _is_number(text: str) -> bool:
 
 
 def shown(data: Any) -> str:
-    """Data of a file, for a message: as JSON, cut short."""
+    """Data of a file for a message: shortened JSON."""
     text = json.dumps(data)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
 

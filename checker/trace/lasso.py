@@ -28,8 +28,9 @@ class Label:
 
 @dataclass(frozen=True)
 class Lasso:
-    """A run by its states, packed or whole, and the steps between them: from the state of index
-    `loop` on it repeats for ever, and where that is the last one it stays there."""
+    """A run by its states, packed or whole, and the steps between them. From the state with index
+    `loop` on it repeats for ever; if that is the last state, it stays there.
+    """
 
     states: list[Any]
     labels: list[Label]
@@ -37,7 +38,7 @@ class Lasso:
 
 
 class Fairnesses:
-    """The fairness that an instance's runs are supposed to have."""
+    """The fairness assumptions about an instance's runs."""
 
     def __init__(self, instance: Instance) -> None:
         self.every: tuple[Fairness, ...] = instance.system.fairness
@@ -54,11 +55,11 @@ class Fairnesses:
             )
 
     def of(self, label: Label) -> list[Obligation]:
-        """The obligations that a step with this label meets."""
+        """The fairness obligations that a step with this label satisfies."""
         return [(at, label.instances) for at in self.of_row[label.row]]
 
     def shown(self, obligation: Obligation) -> str:
-        """The fairness and the instances in print."""
+        """The text of a fairness assumption with its instances."""
         at, instances = obligation
         names = ", ".join(show_value(key, number) for key, number in instances)
         return f"{self.every[at].name}{f' for {names}' if names else ''}"
@@ -77,8 +78,9 @@ def label_of(step: Step) -> Label:
 def tell_lasso(
     instance: Instance, aim: Aim, lasso: Lasso, packed: Callable[[FullState], Any]
 ) -> Trace:
-    """The run as it is shown. Raises ReplayError where the model can't take it, where it isn't fair
-    there, or reaches its goal."""
+    """The trace of the run. Raises ReplayError if the model can't take it, if it isn't fair, or if
+    it reaches its goal.
+    """
     machine = Remembering(instance)
     states, steps = followed(machine, lasso, packed)
     _check_aim(machine, aim, states, lasso)
@@ -96,8 +98,9 @@ def tell_lasso(
 def tell_dead_end(
     instance: Instance, aim: Aim, run: Lasso, packed: Callable[[FullState], Any]
 ) -> Trace:
-    """The run to a state from which no run reaches a goal that must stay possible. Raises
-    ReplayError where the model can't take it, or is where it must come."""
+    """The trace of a run to a state from which no run reaches a goal that must stay possible.
+    Raises ReplayError if the model can't take it, or if the goal holds.
+    """
     machine = Remembering(instance)
     states, steps = followed(machine, run, packed)
     if machine.holds(aim.of.expression, states[-1]):
@@ -111,7 +114,7 @@ def tell_dead_end(
 def followed(
     machine: Interpreter, lasso: Lasso, packed: Callable[[FullState], Any]
 ) -> tuple[list[FullState], list[Step]]:
-    """The states and steps of a run. Raises ReplayError where the model can't take it."""
+    """The states and steps of a run. Raises ReplayError if the model can't take it."""
     states = [s for s in machine.initial_states() if packed(s) == lasso.states[0]][:1]
     if not states:
         raise ReplayError("no initial state of the model is the first one of the run")
@@ -133,7 +136,9 @@ def followed(
 
 
 def _check_aim(machine: Interpreter, aim: Aim, states: list[FullState], lasso: Lasso) -> None:
-    """Some state must satisfy the premise, and no later one the goal."""
+    """Raises ReplayError unless a state satisfies the premise and no later state satisfies the
+    goal.
+    """
     owed = False
     for at, state in enumerate(states):
         if machine.holds(aim.of.expression, state, bound=aim.bound):
@@ -147,8 +152,9 @@ def _check_aim(machine: Interpreter, aim: Aim, states: list[FullState], lasso: L
 
 
 def _fair(fairnesses: Fairnesses, possible: list[list[Label]], taken: list[Label]) -> list[str]:
-    """The fairness of the steps that are possible along the loop. Raises ReplayError if the loop
-    isn't."""
+    """Lines on the fairness of possible steps along the loop. Raises ReplayError if the loop isn't
+    fair.
+    """
     each = [{x for label in here for x in fairnesses.of(label)} for here in possible]
     done = [x for label in taken for x in fairnesses.of(label)]
     lines: list[str] = []
@@ -165,7 +171,7 @@ def _fair(fairnesses: Fairnesses, possible: list[list[Label]], taken: list[Label
 
 
 def _endless(instance: Instance, lasso: Lasso, possible: list[list[Label]]) -> str:
-    """Why the run never reaches its goal, as the end of a sentence."""
+    """The reason that the run never reaches its goal, as the end of a sentence."""
     first, last = lasso.loop + 1, len(lasso.labels)
     if first <= last:
         again = f"step {first} repeats" if first == last else f"steps {first} to {last} repeat"
@@ -180,6 +186,6 @@ def _endless(instance: Instance, lasso: Lasso, possible: list[list[Label]]) -> s
 
 
 def _some(names: Iterable[str]) -> str:
-    """A few of the names."""
+    """The first names, as text."""
     first, *others = names
     return f"{first} and {len(others)} more" if len(others) > 2 else ", ".join([first, *others])

@@ -9,9 +9,10 @@ from ...language.types import Type, Value
 
 
 def as_data(kind: Type, value: Value) -> Any:
-    """The value: numbers, truths and none as they are, an enum's member and a key's instance
-    (`client0`) by name, a set, sequence or bag as a list, a record as a mapping by field, a map as
-    one by instance."""
+    """The value as data: numbers, truths and none unchanged; an enum's member and a key's instance
+    (`client0`) as its name; a set, sequence or bag as a list; a record as a mapping by field; a map
+    as a mapping by instance.
+    """
     match kind:
         case Optional():
             return None if value is None else as_data(kind.of, value)

@@ -1,4 +1,4 @@
-"""A trace written as a test that takes its run again, step by step."""
+"""Writes a trace as a test that repeats its run, step by step."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def test_run() -> None:
 
 
 def as_pytest(name: str, instance: Instance, outcome: Outcome) -> str:
-    """The file's text: one test of the run that an outcome has, of the system that is loaded by
-    this name."""
+    """The file's text: a test with the run of an outcome. `name` is the system's name for
+    `load_system`.
+    """
     trace = outcome.trace
     assert trace is not None
     usual = instance.system.protocols.features_at(instance.protocol)
@@ -60,7 +61,7 @@ def as_pytest(name: str, instance: Instance, outcome: Outcome) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that may stand in a docstring."""
+    """Text that is valid in a docstring."""
     return text.replace("\\", "/").replace('"""', "'''").strip()
 
 
@@ -69,7 +70,7 @@ def _quoted(text: str | list[str] | dict[str, str]) -> str:
 
 
 def _call(function: str, arguments: list[str]) -> Iterator[str]:
-    """A call, on one line where it fits."""
+    """A call, on one line if it fits."""
     whole = f"{function}({', '.join(arguments)})"
     if len(whole) + 4 <= WIDTH:
         yield whole

@@ -1,4 +1,4 @@
-"""A run step by step in a test: `replay --pytest` writes tests that use this module."""
+"""Takes a run step by step in a test: `replay --pytest` writes tests with this module."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Change = tuple[str, str, str]
 class Run:
     """A run of a system's tables, at a release, with constants, and with or without features.
 
-    It begins in the initial state that shows these values of variables, in print; all but those
-    which may begin with several are left out. Raises DeclarationError for names that the system
-    doesn't have, AssertionError if no run begins with these values.
+    It begins in the initial state with these printed values of variables. Only variables with
+    several initial values are needed. Raises DeclarationError for unknown names, AssertionError if
+    no run begins with these values.
     """
 
     def __init__(
@@ -51,8 +51,9 @@ class Run:
         return dict(shown_trace(self.instance, [state], [], "").initial)
 
     def takes(self, actor: str, action: str, row: str, *changes: Change) -> None:
-        """Takes the step of an actor on an event or message. Raises AssertionError where it isn't
-        possible, where it is another row's, and where it changes something else."""
+        """Takes the step of an actor on an event or message. Raises AssertionError if it isn't
+        possible, has another row, or makes other changes.
+        """
         before = self.states[-1]
         number = len(self.states)
         possible = [
@@ -81,14 +82,17 @@ class Run:
 
     @property
     def broken(self) -> set[str]:
-        """The properties that the last state or the last step breaks; `deadlock` where nothing more
-        can happen and something should."""
+        """The properties that the last state or the last step breaks; `deadlock` if the last state
+        has no next step but isn't terminal.
+        """
         stuck = {"deadlock"} if self.machine.is_stuck(self.states[-1]) else set[str]()
         return {item.name for item in self.machine.broken(self.states)} | stuck
 
     @property
     def leaves_range(self) -> str:
-        """Why the last step reaches no state, where it would leave a type's range; else ""."""
+        """The reason that the last step reaches no state, if it would leave a type's range; else
+        "".
+        """
         return self.steps[-1].out_of_range if self.steps else ""
 
 

@@ -1,4 +1,4 @@
-"""A trace from a file, taken again on the executable model."""
+"""Replays a trace from a file on the executable model."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ MOST = 10_000
 
 
 def replay(instance: Instance, file: TraceFile) -> Outcome:
-    """The result of the run that has the trace's states: the property that doesn't hold at its
-    end, or nothing. A trace may name some of the variables, and have a state several times.
+    """The result of the run with the trace's states: the property that doesn't hold at its end, if
+    any. A trace may omit variables and repeat a state.
 
-    Raises TraceError where there is no such run.
+    Raises TraceError if there is no such run.
     """
     machine = Interpreter(instance)
     states, steps = run_of(instance, file)
@@ -50,8 +50,9 @@ def replay(instance: Instance, file: TraceFile) -> Outcome:
 
 
 def breaking(instance: Instance, file: TraceFile) -> tuple[Trace, list[str]]:
-    """The run that has a trace's states, and every property that it breaks at its end; where there
-    are several, the one that the file names first. Raises TraceError where there is no such run."""
+    """The run with a trace's states, and every property that it breaks at its end, the file's one
+    first. Raises TraceError if there is no such run.
+    """
     states, steps = run_of(instance, file)
     found = {item.name for item in Interpreter(instance).broken(states)}
     if found:
@@ -65,15 +66,15 @@ def breaking(instance: Instance, file: TraceFile) -> tuple[Trace, list[str]]:
 
 
 def run_of(instance: Instance, file: TraceFile) -> tuple[list[FullState], list[Step]]:
-    """The states and steps of the run that has a trace's states. Raises TraceError where there is
-    none."""
+    """The states and steps of the run with a trace's states. Raises TraceError if there is none."""
     return _run(Interpreter(instance), list(_wanted(instance, file)))
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A state of a trace: the values that it names, by the variables' indexes, and the row that
-    leads to it, where the trace says so."""
+    """A state of a trace: its values by the variables' indices, and the row that leads to it, if
+    the trace has one.
+    """
 
     number: int
     values: dict[int, Value]
@@ -84,9 +85,9 @@ class _Wanted:
 
 
 def _wanted(instance: Instance, file: TraceFile) -> Iterator[_Wanted]:
-    """The states of a trace. One that is the one before is left out."""
+    """The states of a trace, without repeated ones."""
     known = {variable.name: at for at, variable in enumerate(instance.variables)}
-    names = names_of(instance)  # as in the module that `export tla` writes
+    names = names_of(instance)  # the names in the module of `export tla`
     known |= {names.variable(v.name): at for at, v in enumerate(instance.variables)}
     before: dict[int, Value] | None = None
     for number, given in enumerate(file.states):
@@ -111,7 +112,7 @@ def _wanted(instance: Instance, file: TraceFile) -> Iterator[_Wanted]:
 
 
 def _named(state: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """A state by the names of the variables alone: Quint puts module and instance before each."""
+    """A state by plain names of variables, without Quint's prefixes of module and instance."""
     named = {name.rpartition("::")[2]: value for name, value in state.items()}
     if len(named) < len(state):
         raise TraceError(f"{where}: two instances have variables of the same name")
@@ -120,7 +121,9 @@ def _named(state: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Reached:
-    """A state that a run with a trace's states so far ends in, and how it came there."""
+    """The last state of a run with a trace's states so far, with the step to it and the state
+    before.
+    """
 
     state: FullState
     step: Step | None = None
@@ -128,7 +131,7 @@ class _Reached:
 
 
 def _run(machine: Interpreter, wanted: list[_Wanted]) -> tuple[list[FullState], list[Step]]:
-    """A run with these states. Raises TraceError where there is none."""
+    """A run with these states. Raises TraceError if there is none."""
     names = [name.partition("/")[2] for name in machine.instance.row_names]
     reached = {s: _Reached(s) for s in machine.initial_states() if wanted[0].fits(s)}
     if not reached:
@@ -166,7 +169,7 @@ def _run(machine: Interpreter, wanted: list[_Wanted]) -> tuple[list[FullState], 
 
 
 def _whole(state: FullState) -> FullState:
-    """The state as it is: nothing here is packed."""
+    """The state unchanged: states aren't packed here."""
     return state
 
 
@@ -177,7 +180,7 @@ def _tell_end(
     file: TraceFile,
     outcome: Outcome,
 ) -> None:
-    """Puts the properties that the last state or step breaks into the outcome."""
+    """Adds the properties that the last state or step breaks to the outcome."""
     instance = machine.instance
     broken = {item.kind for item in machine.broken(states)}
     run = [{state} for state in states]
@@ -200,7 +203,7 @@ def _tell_progress(
     file: TraceFile,
     outcome: Outcome,
 ) -> None:
-    """Puts into the outcome which property of progress the run doesn't come to."""
+    """Adds the progress property that the run breaks to the outcome."""
     loop = len(states) - 1 if file.loop is None else file.loop
     run = Lasso([*states], list(map(label_of, steps)), loop)
     why = f"{instance.system.name} has no property of progress"

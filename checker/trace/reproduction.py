@@ -1,4 +1,4 @@
-"""A counterexample of one instance, as data, taken again by another."""
+"""Repeats a counterexample of one instance, given as data, on another instance."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .plain_data import state_as_data
 
 
 def still_broken(instance: Instance, name: str, trace: Mapping[str, Any]) -> bool:
-    """Whether the run that a trace tells, as `Trace.as_json` has it, is one of this instance, by
-    the same rows, and breaks the property at its end, or is a deadlock there.
+    """Whether the run of a trace, as data of `Trace.as_json`, is possible in this instance, by the
+    same rows, and breaks the property or deadlocks at its end.
 
-    That it isn't says nothing of other runs, and so it is with a run that repeats for ever.
+    False says nothing about other runs. The result is also False for a run that repeats for ever.
     """
     states, steps = trace["states"], trace["steps"]
     if trace["loop"] is not None or len(states) != len(steps) + 1:
@@ -37,7 +37,7 @@ def still_broken(instance: Instance, name: str, trace: Mapping[str, Any]) -> boo
 
 
 def _taken(machine: Interpreter, state: FullState, event: str, row: str) -> Iterator[FullState]:
-    """The states that a row leads to, by its name and that of its table's event."""
+    """The next states by a row, given by its name and its table's event."""
     names = machine.instance.row_names
     tables = dict.fromkeys(action.table for action in machine.instance.actions)
     for table in (each for each in tables if each.partition(".")[2] == event):

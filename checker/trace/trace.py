@@ -20,20 +20,20 @@ from ...model.engine.interpreter import FullState, Interpreter, Step
 from .chart.logs import Logs, logs_of
 from .plain_data import as_data, state_as_data
 
-MOST_WAYS = 64  # runs that are followed at once
+MOST_WAYS = 64  # most runs that are followed at once
 
 
 class ReplayError(Exception):
-    """An engine and the executable model see different things: a fault of the checker."""
+    """An engine and the executable model differ: a bug of the checker."""
 
 
 @dataclass(frozen=True)
 class TraceStep:
-    """A step as shown: `actor` did `action` by `row`, sent `sends`, dropped `loses` from the
-    network, and changed `changes`, each where, before and after. A value that only grew or shrank
-    has only the additions (+) or removals (-) as after. As data, `about` is the message that it
-    took, `sent` and `dropped` are the others: each its `message`, whom it is `from` (null where
-    that isn't known) and `to`, and its `fields`.
+    """A step in its shown form: `actor` did `action` by `row`, sent `sends`, dropped `loses` from
+    the network, and made `changes`, each with its place, the value before and the value after. If a
+    value only grew or shrank, the value after has only the additions (+) or removals (-). As data,
+    `about` is the taken message, and `sent` and `dropped` are the others: each has its `message`,
+    its sender `from` (null if unknown), its addressee `to`, and its `fields`.
     """
 
     actor: str
@@ -46,7 +46,7 @@ class TraceStep:
     sent: tuple[Mapping[str, Any], ...] = ()
     dropped: tuple[Mapping[str, Any], ...] = ()
     table: str = ""
-    """The name of the table that has the row."""
+    """The name of the row's table."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Trace(Rendered):
     logs: tuple[Logs, ...] = ()
     """The logs in each of the states."""
     harmful: int | None = None
-    """The number of the step that did the harm, where a property doesn't hold at the end."""
+    """The number of the harmful step, if a property doesn't hold at the end."""
 
     @property
     def taken(self) -> list[str]:
@@ -85,7 +85,7 @@ class Trace(Rendered):
         return [f"{step.action.partition('(')[0]}/{step.row}" for step in self.steps]
 
     def as_json(self) -> dict[str, Any]:
-        """The trace as plain data."""
+        """The trace for JSON."""
         return {
             "initial": dict(self.initial),
             "chosen": list(self.chosen),
@@ -129,8 +129,9 @@ Packed = TypeVar("Packed")
 
 @dataclass(frozen=True)
 class Way:
-    """A run of the executable model: its last state, its last step and the way before it. `changes`
-    counts how often another actor took the next step."""
+    """A run of the executable model: its last state, its last step and the run before. `changes` is
+    the number of changes of the actor.
+    """
 
     state: FullState
     step: Step | None = None
@@ -138,12 +139,12 @@ class Way:
     changes: int = 0
 
     def changes_with(self, step: Step) -> int:
-        """Those of the way with one more step."""
+        """The number of changes with one more step."""
         turns = self.step is not None and actor_of(self.step) != actor_of(step)
         return self.changes + turns
 
     def run(self) -> tuple[list[FullState], list[Step]]:
-        """Its states, and the steps between them."""
+        """The states, and the steps between them."""
         states, steps = ([], []) if self.before is None else self.before.run()
         return [*states, self.state], [*steps, *([] if self.step is None else [self.step])]
 
@@ -155,18 +156,18 @@ def ways_along(
     off: Collection[int] = (),
     most: int = MOST_WAYS,
 ) -> list[Way]:
-    """The executable model's runs through a state of each level, whose packed states may stand for
-    others: to each state and by each actor the one with the fewest changes of actor, the best
-    first, at most so many. Rows that are `off` take no step.
+    """The executable model's runs through a state of each level. A packed state may represent
+    several states. For each last state and actor it keeps the run with the fewest changes of the
+    actor; at most `most`, the best first. Rows in `off` take no step.
 
-    Raises ReplayError where the model can't take one of the steps.
+    Raises ReplayError if the model can't take one of the steps.
     """
     ways = [Way(s) for s in machine.initial_states() if packed(s) in levels[0]][:most]
     if not ways:
         raise ReplayError("no initial state of the model is the first one of the trace")
     for at, wanted in enumerate(levels[1:], 1):
         best: dict[tuple[FullState, str], Way] = {}
-        taken: dict[FullState, list[tuple[Step, str]]] = {}  # with their actors
+        taken: dict[FullState, list[tuple[Step, str]]] = {}  # steps with their actors
         for way in ways:
             if way.state not in taken:
                 taken[way.state] = [
@@ -201,7 +202,7 @@ def shown_trace(
     conclusion: str,
     why: tuple[str, ...] = (),
 ) -> Trace:
-    """The run as it is shown."""
+    """The trace of a run."""
     shown: list[TraceStep] = []
     for at, step in enumerate(steps):
         following = states[at + 1] if at + 1 < len(states) else None
@@ -302,7 +303,7 @@ Travelling: TypeAlias = tuple[tuple[int, ...], Value]  # a message's address and
 
 
 def _taken(instance: Instance, step: Step, before: FullState) -> Travelling:
-    """The message that a step is about: nothing where it is about an event."""
+    """The message that a step takes, if any."""
     if step.action.message is None or step.action.taken is None:
         return (), None
     state = {v.name: value for v, value in zip(instance.variables, before, strict=True)}
@@ -343,7 +344,7 @@ def _shown(
 def _as_data(
     instance: Instance, message: Message, address: tuple[int, ...], content: Value
 ) -> dict[str, Any]:
-    """A message as data: its name, from where to where, and its other fields."""
+    """A message as data: its name, sender and addressee, and its other fields."""
     source, target = instance.system.origin(message), message.goes_to
     named = {
         field: as_data(key, at) for (field, key), at in zip(message.address, address, strict=True)
@@ -363,7 +364,7 @@ def _fields(kind: Type | None, value: Value) -> list[str]:
 
 
 def differences(kind: Type, where: str, before: Value, after: Value) -> list[tuple[str, str, str]]:
-    """Only the changes, as (where, before, after), down to the smallest part."""
+    """The changes as (place, before, after), for the smallest changed parts."""
     if before == after:
         return []
     if isinstance(before, tuple) and isinstance(after, tuple):

@@ -1,4 +1,4 @@
-"""Conditions that constants and features alone decide, whatever the state is."""
+"""Conditions that constants and features decide in every state."""
 
 from __future__ import annotations
 
@@ -29,22 +29,25 @@ def names_settings(e: Expression) -> bool:
 
 @dataclass(frozen=True)
 class RuledOut:
-    """The rows, by their names, that an instance's constants and release rule out, and the messages
-    that no row that is left sends."""
+    """The rows, by name, that an instance's constants and release rule out, and the messages that
+    no remaining row sends.
+    """
 
     rows: frozenset[str]
     messages: frozenset[Message]
 
 
 def ruled_out(instance: Instance) -> RuledOut:
-    """Rows whose own condition or budget is false by the settings alone, rows on messages that no
-    other row sends then, and so on. Rows that are unreached at any settings aren't included."""
+    """The rows whose condition or budget is false because of the settings, the rows on messages
+    that no remaining row sends, and so on. Rows that are unreached at any settings aren't included.
+    """
     return _Search(instance).run()
 
 
 def only_unchanged(instance: Instance, fields: Collection[str], off: Collection[str]) -> bool:
-    """Whether rows write one of the fields (by machine and name), but for none that this release
-    has and that isn't `off`."""
+    """Whether there are rows that write one of the fields (by machine and name), but each of them
+    is missing in this release or in `off`.
+    """
     present = set(instance.row_names) - set(off)
     writers = [
         f"{table.name}/{row.id}"
@@ -104,7 +107,7 @@ class _Search:
         return names_settings(condition) and self._never(condition)
 
     def _hidden(self, table: Table) -> set[str]:
-        """The rows behind one that this release or these constants have always taken."""
+        """The rows after a row that is always taken at this release or these constants."""
         rows = self._rows_of(table)
         for at, row in enumerate(rows):
             of_settings = row.during is not TRUE or names_settings(row.guard)
@@ -113,7 +116,7 @@ class _Search:
         return set()
 
     def _rows_of(self, table: Table) -> list[Row]:
-        """The rows of this release: others may have the names of some of them."""
+        """The rows of this release. Rows of other releases may have the same names."""
         return [row for row in table.rows if not self._never(row.during)]
 
     def _is_zero(self, bound: Expression) -> bool:
@@ -140,7 +143,7 @@ class _Search:
 
 
 def declared_rows(instance: Instance) -> dict[tuple[str, str], Row]:
-    """The rows that there are at the instance's release and features, by table and name."""
+    """The rows at the instance's release and features, by table and name."""
     return {
         (table.name, row.id): row
         for table in instance.system.tables

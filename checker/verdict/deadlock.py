@@ -1,4 +1,6 @@
-"""Who waits in a deadlock: the event nearest to each machine, and the conditions that refuse it."""
+"""Explains a deadlock: the machines that wait, the nearest event of each, and the conditions that
+refuse it.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,10 @@ MOST_MACHINES, MOST_PARTS = 8, 4
 
 @dataclass(frozen=True)
 class Waiting:
-    """The machine `who` has work left, and the row of the table would be its next step, but for
-    `why`; without a `row`, the table's own condition refuses it, and without a `table` nothing
-    travels to the machine. `awaited` are messages that could come and don't."""
+    """The machine `who` has work left, and the conditions `why` refuse the row of the table as its
+    next step. Without a `row`, the table's own condition refuses the event; without a `table`, no
+    message is in flight to the machine. `awaited` are possible messages that aren't in flight.
+    """
 
     who: str
     table: str
@@ -32,7 +35,7 @@ class Waiting:
 
     @property
     def lines(self) -> Iterator[str]:
-        """The same in lines, the first of which names the machine."""
+        """The text in lines. The first line names the machine."""
         event = self.table.partition(".")[2]
         nearest = f"{event}{f' [{self.row}]' if self.row else ''}" if self.table else ""
         missing = f"no {' or '.join(self.awaited)} is in flight to it" if self.awaited else ""
@@ -46,8 +49,9 @@ class Waiting:
 
 def waiting(instance: Instance, state: FullState) -> list[Waiting]:
     """The machines with work left in a state without a next step. A machine has work left if a
-    false part of `terminal` names it, if a message travels to it, or if an event of its own would
-    send the message that another one with work left waits for."""
+    false part of `terminal` names it, if a message is in flight to it, or if one of its events
+    would send a message that another machine with work left awaits.
+    """
     found = _Search(instance, state)
     every = found.machines()
     left = found.with_work_left() | {who for who, near in found.nearest.items() if near.in_flight}
@@ -62,7 +66,7 @@ def waiting(instance: Instance, state: FullState) -> list[Waiting]:
 
 
 def told(found: Sequence[Waiting]) -> tuple[str, ...]:
-    """The lines on machines that wait, of the first ones."""
+    """The lines on the first waiting machines."""
     lines = [line for item in found[:MOST_MACHINES] for line in item.lines]
     more = len(found) - MOST_MACHINES
     return (*lines, f"and {more} more wait") if more > 0 else tuple(lines)
@@ -70,7 +74,7 @@ def told(found: Sequence[Waiting]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Near:
-    """The conditions that refuse an event, and how many of their parts are false."""
+    """The conditions that refuse an event, and the number of their false parts."""
 
     distance: tuple[int, int]
     table: str
@@ -111,7 +115,7 @@ class _Search:
                         self.awaited.setdefault(who, []).append(table.on.name)
 
     def machines(self) -> list[str]:
-        """Every machine's instances that something may happen to."""
+        """All machines, as instances, with a possible event or an awaited message."""
         return list(dict.fromkeys((*self.nearest, *self.awaited)))
 
     def of(self, who: str) -> Waiting:
@@ -126,9 +130,11 @@ class _Search:
             self.nearest[who] = near
 
     def travels(self, action: Action, bound: Scope) -> bool:
-        """Whether there is the message that an action takes, if it takes one."""
+        """Whether the message that an action takes is in flight; true for actions without a
+        message.
+        """
         if action.message is None or action.choice is not None or action.taken is None:
-            return True  # of a bag, each binding is of a message
+            return True  # in a bag each binding has a message
         return bool(self.values.value(action.taken.args[0].is_set, bound))
 
     def actor(self, action: Action, bound: Scope) -> str:
@@ -173,7 +179,7 @@ class _Search:
         return why_broken(self.instance, condition, self.state, bound=bound)
 
     def with_work_left(self) -> set[str]:
-        """The machines that the false parts of `terminal` are about."""
+        """The machines in the false parts of `terminal`."""
         found: set[str] = set()
         for fact in because(self.values, self.instance.terminal):
             for node in children_first(fact.expression):
@@ -182,7 +188,7 @@ class _Search:
         return found
 
     def meant(self, node: Expression, scope: Scope) -> set[str]:
-        """The instances that a field is of."""
+        """The instances of a field."""
         if node.data.key is None:
             return {node.data.machine}
         named = {

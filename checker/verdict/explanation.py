@@ -1,4 +1,4 @@
-"""Why a property doesn't hold: its failure sentence, and the parts of it that are false."""
+"""Explains a broken property: its failure sentence, and its false parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...language.terms.values import Evaluation, field_name
 from ...language.types import Type, Value, show_value
 from ...model.engine.interpreter import FullState
 
-MOST, LOOKED_AT = 6, 100  # the most facts to report, and to look at
+MOST, LOOKED_AT = 6, 100  # most facts to report, and to examine
 
 
 class Values(Evaluation):
@@ -22,7 +22,7 @@ class Values(Evaluation):
 
     @classmethod
     def of(cls, instance: Instance, state: FullState, following: FullState | None) -> Values:
-        """Those of the instance's own states."""
+        """The values in states of the instance."""
 
         def named(values: FullState) -> dict[str, Value]:
             return {v.name: value for v, value in zip(instance.variables, values, strict=True)}
@@ -49,9 +49,10 @@ def failure_sentence(
     bound: Scope | None = None,
     and_then: str = "",
 ) -> str:
-    """An account of a failed property, filled with the values of the state `after` so many steps,
-    or of the step from it to the `following` one; the rule follows in brackets. The `bound`
-    variables are those of a progress property, and `and_then` ends its sentence."""
+    """The sentence about a broken property, with the values of the state `after` so many steps, or
+    of the step from it to the `following` state; the rule follows in brackets. `bound` are the
+    variables of a progress property, and `and_then` ends its sentence.
+    """
     steps = "1 step" if after == 1 else f"{after} steps"
     when = f"after {steps}" if after else "in the initial state"
     if following is not None:
@@ -64,12 +65,12 @@ def failure_sentence(
 def _filled(
     instance: Instance, item: Property, state: FullState, following: FullState | None, bound: Scope
 ) -> str:
-    """The first failure sentence whose variables a violation binds; nothing if there is none."""
+    """The first failure sentence whose variables a violation binds; empty if there is none."""
     values = Values.of(instance, state, following)
     known = {variable.name for variable in instance.variables}
     condition, around = item.expression, dict(bound)
     if bool(values.value(condition, around)):
-        return ""  # a step property whose step is elsewhere: its values wouldn't be those
+        return ""  # a step property that another step breaks: the values would be wrong
     facts = list(islice(because(values, condition, around), LOOKED_AT))
     for told in item.failures:
         nodes = [node for value in told.values for node in children_first(value)]
@@ -84,7 +85,7 @@ def _filled(
 
 
 def in_prose(kind: Type | None, value: Value) -> str:
-    """The value as it stands in a sentence: `partition 0`, and a set without braces."""
+    """The value in a sentence: `partition 0`, and a set without braces."""
     match kind:
         case Key():
             return kind.in_prose(int(str(value)))
@@ -113,10 +114,10 @@ def why_broken(
     following: FullState | None = None,
     bound: Scope | None = None,
 ) -> tuple[str, ...]:
-    """Lines that say which parts of a false condition make it so, in a state or in the step from it
-    to the `following` one, each with the values of both sides. A line `for ...:` names instances,
-    and the lines about them are indented below it. At most so many. Variables that are `bound`
-    around the condition are named nowhere.
+    """Lines with the parts that make a condition false, in a state or in the step from it to the
+    `following` state, each with the values of both sides. A line `for ...:` names instances, and
+    the lines about them are indented below it. The number of lines is limited. Variables that are
+    `bound` around the condition aren't mentioned.
     """
     values = Values.of(instance, state, following)
     lines: list[str] = []
@@ -134,7 +135,9 @@ def why_broken(
 
 
 def _by_scope(facts: list[Fact], around: Scope) -> Iterator[tuple[str, list[Fact]]]:
-    """The facts about the same instances, those of fewer with the first that are about more."""
+    """The facts grouped by instances. A fact about fewer instances joins the first larger group
+    that contains them.
+    """
     scopes = [set(fact.scope.items()) for fact in facts]
     places = [
         next(
@@ -158,7 +161,7 @@ def _by_scope(facts: list[Fact], around: Scope) -> Iterator[tuple[str, list[Fact
 
 
 def _varies(e: Expression) -> bool:
-    """Whether it depends on anything but constants."""
+    """Whether the expression depends on anything but constants."""
     return any(node.op not in ("const", "constant") for node in children_first(e) if not node.args)
 
 
@@ -175,7 +178,7 @@ def _told(values: Values, fact: Fact) -> str:
         case _:
             return str(fact)
     signs = {"lt": ("below", "not below"), "le": ("at most", "above")}
-    if one == str(left) and other != str(right):  # the part that varies is named first
+    if one == str(left) and other != str(right):  # the varying part comes first
         (left, one), (right, other) = (right, other), (left, one)
         signs = {"lt": ("above", "not above"), "le": ("at least", "below")}
     first, second = (

@@ -31,22 +31,22 @@ from ...language.terms.values import field_name
 from ...language.types import Type
 
 TERMINAL = "terminal"
-LONGEST = 160  # characters of an expression that is shown
+LONGEST = 160  # most characters of a shown expression
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A condition that is met: by some state, some step, some state with a step (a `start`) or
-    without one (an `end`), or on some `way`, where a row of the table `about` can be taken.
+    """A condition that some state must meet, or some step, some state with a step (a `start`), some
+    state without a step (an `end`), or, for `way`, some state in which a row of the table `about`
+    can be taken.
 
-    A conclusion behind all premises isn't checked: its condition is that of the last one. Otherwise
-    `about` is the property's or message's name, or `terminal`; `shown` is the premise as it was
-    declared, the collection that must have an element, or the note on a `part` of a property
-    that could say more. `behind` is the condition of the probe around it, without which this one
-    can't be met.
+    The conclusion after all premises isn't checked: its condition is that of the last premise.
+    Otherwise `about` is the name of the property or message, or `terminal`. `shown` is the declared
+    premise, the collection that must have an element, or the note on a `part` of a property that
+    could be stronger. `behind` is the condition of the outer probe, which must be met first.
 
-    What a run shouldn't meet, but may, is that rows `wait` for a channel whose capacity nobody
-    chose, and a message that is `untaken`, as no row of its table is for it: `about` is the table.
+    Two probes should not be met: rows `wait` for a channel of the default capacity, and a message
+    is `untaken` because no row of its table takes it. There `about` is the table.
     """
 
     kind: Literal["premise", "domain", "part", "message", "end", "way", "said", "wait", "untaken"]
@@ -58,12 +58,14 @@ class Probe:
 
     @property
     def asks_for_more(self) -> bool:
-        """Whether it asks if a property, or `terminal`, could say more, not if it says anything."""
+        """Whether the probe tests that a property or `terminal` could be stronger, and not that it
+        is vacuous.
+        """
         return self.kind in ("part", "end", "way") or self.of == "end"
 
 
 def probes(instance: Instance) -> tuple[Probe, ...]:
-    """Everything that a run of the instance should meet, each once."""
+    """All probes of the instance, each once."""
     found: list[Probe] = []
     for item in instance.properties:
         of = "start" if item.kind == "step" else "state"
@@ -76,16 +78,16 @@ def probes(instance: Instance) -> tuple[Probe, ...]:
 
 
 def is_untested(name: str, expression: Expression, unmet: Container[Expression]) -> bool:
-    """Whether nothing that a property says was asked of any state: each part of it stands behind a
-    condition that is among the `unmet`."""
+    """Whether no state tested any part of a property: each part is after a condition in `unmet`."""
     said = [probe for probe in _premises(name, expression, "state") if probe.kind == "said"]
     return all(probe.expression in unmet for probe in said)
 
 
 def _terminal(instance: Instance) -> Iterator[Probe]:
-    """The states that `terminal` should accept: some ends, an end by each of its parts, and no
-    state in which the protocol has a step. Faults, which have a budget, and losses are no steps of
-    it."""
+    """The probes of `terminal`: some state is an end, each part of `terminal` accepts an end, and
+    no end has a further step of the protocol. Faults, which have a budget, and losses aren't steps
+    of the protocol.
+    """
     accepted = instance.terminal
     if accepted.op == "const":
         return
@@ -98,7 +100,7 @@ def _terminal(instance: Instance) -> Iterator[Probe]:
             found = replace(
                 found, kind="part", shown=f"has a premise that no end of a run meets: {probe.shown}"
             )
-        yield found  # of collections only what is behind: that one is empty at an end is usual
+        yield found  # for collections only the inner parts: an empty collection at an end is normal
     system = instance.system
     faults = {event for events in system.budgets for event in events_of(events)}
     steps = {action.table for action in instance.actions if any(r.updates for r in action.rows)}
@@ -111,13 +113,14 @@ def _terminal(instance: Instance) -> Iterator[Probe]:
 def _premises(
     name: str, expression: Expression, of: Literal["state", "start", "end"]
 ) -> Iterator[Probe]:
-    """The suppositions in a condition `of` states."""
+    """The probes for the premises in a condition."""
 
     def supposed(
         e: Expression, given: tuple[_Given, ...], behind: Expression | None, *, inside: bool
     ) -> Iterator[Probe]:
-        """The suppositions of a condition; `given` are those around it, outermost first. In a
-        consequent, only `implies` makes a premise: a disjunction may be meant as a disjunction."""
+        """The premises in a condition; `given` are those around it, outermost first. In a
+        conclusion, only `implies` makes a premise: a disjunction may be intended as one.
+        """
         if e.op == "and":
             for part in e.args:
                 yield from supposed(part, given, behind, inside=inside)
@@ -170,7 +173,7 @@ class _Given:
 
 
 _DUAL = {"and": "or", "or": "and", "all": "any", "any": "all"}
-_COARSE = ("mul", "div", "mod")  # numbers with gaps, which needn't come to a bound
+_COARSE = ("mul", "div", "mod")  # numbers with gaps need not reach a bound
 
 
 def _negated(e: Expression) -> Expression:
@@ -182,8 +185,9 @@ def _negated(e: Expression) -> Expression:
 
 def _loose(e: Expression) -> Iterator[tuple[str, tuple[_Given, ...]]]:
     """Cases that some state should meet: if none does, a stronger condition holds as well. They are
-    an element of `any_of` that is not so, an alternative alone, and a bound; each has the text for
-    when no state meets it."""
+    an element of `any_of` for which the condition is false, an alternative that holds alone, and a
+    reached bound. Each has the text for the case that no state meets it.
+    """
     if e.op == "any" and e.args[1] is not lift(True):
         bound, body = e.args
         yield (
@@ -205,7 +209,7 @@ def _loose(e: Expression) -> Iterator[tuple[str, tuple[_Given, ...]]]:
             yield shown, (_Given(e.args[0], binds=True), *weaker)
     elif e.op in ("le", "lt") and not any(n.op in _COARSE for n in children_first(e)):
         left, right = e.args
-        # Equality, where the property holds; `==` refuses a bound beyond a type.
+        # Equality if the property holds; `==` refuses a bound beyond a type.
         edge = right <= left if e.op == "le" else right <= left + 1
         yield f"is weaker than needed: {_short(e)} never reaches its bound", (_Given(edge),)
 
@@ -248,7 +252,7 @@ def _holds_some(bag: Expression, kind: Type) -> Expression:
 
 
 def _waits(instance: Instance) -> Iterator[Probe]:
-    """Rows that can't be taken for want of room in a channel of the default capacity."""
+    """Probes for rows that can't be taken because a channel of the default capacity is full."""
     default = {c.message for c in instance.system.channels if c.capacity is None}
     for action in instance.actions:
         found: dict[Message, list[Expression]] = {}
@@ -265,7 +269,7 @@ def _waits(instance: Instance) -> Iterator[Probe]:
 
 
 def _untaken(instance: Instance) -> Iterator[Probe]:
-    """Messages in flight that their table is for, and none of its rows."""
+    """Probes for messages in flight that their table accepts, but none of its rows."""
     of = {table.name: table for table in instance.system.tables}
     for action in instance.actions:
         table = of.get(action.table)
@@ -278,7 +282,7 @@ def _untaken(instance: Instance) -> Iterator[Probe]:
 
 
 def _somewhere(action: Action, condition: Expression) -> Expression:
-    """Whether an action may happen for some binding for which the condition holds."""
+    """Whether an action is possible for some binding for which the condition holds."""
     names = list(action.bounds)
     if action.choice is not None:
         names.append(action.choice)

@@ -16,11 +16,11 @@ from .violation import DEADLOCK, RANGE, Kind, seen
 
 Path: TypeAlias = Callable[[Carrier, int, list[bytes]], list[set[bytes]]]
 """The packed states on shortest runs to some states of a level, by level."""
-MOST_WAYS = 4  # runs that are followed at once: there are many counterexamples to be shown
+MOST_WAYS = 4  # most runs that are followed at once; few, because there are many counterexamples
 
 
 def check_number(instance: Instance) -> None:
-    """Raises DeclarationError for more properties than a run can go on with."""
+    """Raises DeclarationError for more properties than a continuing run can check."""
     many = len(instance.properties)
     if many > MOST_PROPERTIES:
         raise DeclarationError(
@@ -35,9 +35,11 @@ def tell_each(
     result: Result,
     path: Path | None,
 ) -> None:
-    """Puts a shortest counterexample of each thing that is wrong into the result of a search that
-    went on; without a `path`, which finds it, only its length. All else stays as the result has it,
-    but is unknown if a step left a range: nothing is known of later states. Raises ReplayError."""
+    """Adds a shortest counterexample of each violation to the result of a search that continued.
+    `path` finds the counterexample; without it only its length is added. Other properties are
+    unchanged, but unknown if a step left a range, because later states weren't explored. Raises
+    ReplayError.
+    """
     every = _lengths(prepared, carrier) if path is None else _shown(prepared, carrier, path)
     found = {item.name: item for item in every}
     names = dict.fromkeys((*(item.name for item in result.properties), *found))
@@ -86,9 +88,9 @@ def _by_flag(instance: Instance) -> dict[int, Property]:
 
 
 def judge(instance: Instance, result: Result) -> None:
-    """Makes the verdict that of the gravest that is broken, and a shortest run of that kind the
-    counterexample; the limit that ended a search early is a note then, unless it was
-    interrupted."""
+    """Sets the verdict to that of the gravest violation, with a shortest run of its kind. The limit
+    that ended a search early then becomes a note, unless it was an interrupt.
+    """
     broken = [item for item in result.properties if item.verdict == "broken"]
     if not broken or result.verdict is Verdict.INTERRUPTED:
         return

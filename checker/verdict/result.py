@@ -117,7 +117,7 @@ class Enumeration:
 
 
 class Described(TypedDict):
-    """The fields of an Outcome that say which system was run."""
+    """The fields of an Outcome about the system of a run."""
 
     system: str
     protocol: str
@@ -127,7 +127,7 @@ class Described(TypedDict):
 
 
 def described(instance: Instance) -> Described:
-    """Which system a run is of, as fields of its Outcome."""
+    """The fields of an Outcome about an instance."""
     return {
         "system": instance.system.name,
         "protocol": instance.protocol,
@@ -155,7 +155,7 @@ class Outcome(Rendered):
     deadlocks: bool = True
     """Whether deadlocks were checked: states without a next step where a run must not end."""
     ends_anywhere: bool = False
-    """Whether they weren't because the declaration's `terminal` is true."""
+    """Whether deadlocks weren't checked because the declaration's `terminal` is true."""
     left_out: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
     engine: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -190,7 +190,7 @@ class Outcome(Rendered):
 
 @dataclass(kw_only=True)
 class Covered(Outcome):
-    """The result of a run that takes rows: `rows` says how often it took each one."""
+    """The result of a run that takes rows: `rows` has the count of each."""
 
     rows: list[tuple[str, int]]
     compile_seconds: float = 0.0
@@ -199,7 +199,7 @@ class Covered(Outcome):
     each: list[Counterexample] = field(default_factory=list[Counterexample])
     """With `keep_going`: a counterexample of each broken property, `trace` first."""
     vacuous: list[Vacuity] = field(default_factory=list[Vacuity])
-    """What the run never reached."""
+    """The items that the run never reached."""
 
     @property
     def counterexamples(self) -> list[Counterexample]:

@@ -1,4 +1,4 @@
-"""Finds vacuity without a run, from the values that each part can have.
+"""Finds vacuity without a run, from the possible values of each part.
 
 A part of the state has its initial values and those that rows write into it. A row whose condition
 none of these values meets is never taken, and writes nothing. All that is reported is certain. Only
@@ -16,9 +16,9 @@ from ..ground.graph import Node
 from .probes import fields_read
 from .vacuity import Vacuity, vacuities
 
-MOST_VALUES = 64  # of a part; one with more may have any value in its range
+MOST_VALUES = 64  # most values of a part; with more, any value in its range is possible
 
-Values = frozenset[int] | None  # the numbers that a node may have; none: any in its range
+Values = frozenset[int] | None  # the possible numbers of a node; None: all in its range
 
 _NEVER, _ALWAYS, _EITHER = frozenset({0}), frozenset({1}), frozenset({0, 1})
 
@@ -27,7 +27,7 @@ def foreseen(instance: Instance, tables: Collection[Table] | None = None) -> lis
     """The items that are vacuous in every run of the instance, as far as that is visible without a
     run. With only some of the `tables`, the items about their rows.
 
-    Raises DeclarationError where the instance can't be grounded.
+    Raises DeclarationError if the instance can't be grounded.
     """
     found = _Foreseen(ground(instance)).vacuities()
     if tables is None or len(tables) == len(instance.system.tables):
@@ -37,7 +37,7 @@ def foreseen(instance: Instance, tables: Collection[Table] | None = None) -> lis
 
 
 class _Foreseen:
-    """The values of leaves: all that rows can write."""
+    """The possible values of leaves."""
 
     def __init__(self, grounded: Grounded) -> None:
         self.grounded = grounded
@@ -85,13 +85,14 @@ class _Foreseen:
         return any(self.of(node) != _NEVER for node in action.possible)
 
     def _grows(self) -> bool:
-        """Adds the updates of possible rows to the values of leaves; whether there was
-        something."""
+        """Adds the values that possible rows write to the values of leaves; False if there are no
+        new ones.
+        """
         known = dict(self.leaves)
         for row in self._possible_rows():
             for at, node in row.updates.items():
                 more, had = self.of(node), self.leaves[at]
-                low, high = self.ranges[at]  # beyond it there is no state
+                low, high = self.ranges[at]  # no state has a value out of range
                 self.leaves[at] = (
                     None
                     if more is None or had is None
@@ -100,7 +101,7 @@ class _Foreseen:
         return self.leaves != known
 
     def of(self, root: Node) -> Values:
-        """The numbers that a node may have."""
+        """The possible numbers of a node."""
         stack = [root]
         while stack:
             node = stack[-1]
@@ -113,8 +114,9 @@ class _Foreseen:
         return self.done[root]
 
     def _needed(self, node: Node) -> Iterable[Node]:
-        """The leaves that a node's value depends on. A leaf of the state after a step depends on
-        the one before."""
+        """The leaves that a node's value depends on. A leaf of the next state depends on the same
+        leaf before the step.
+        """
         following = self.grounded.next_leaves.get(node.value) if node.op == "leaf" else None
         return node.args if following is None else (following,)
 

@@ -74,7 +74,7 @@ def vacuities(
 
 
 def waits(met: Iterable[Probe]) -> list[Vacuity]:
-    """Which rows waited for a channel whose capacity is the default, as one item."""
+    """The rows that waited for a channel of the default capacity, as one item."""
     found = [f"{probe.about} ({probe.shown})" for probe in met if probe.kind == "wait"]
     what = f"waited for a full channel: {', '.join(found)}"
     return [Vacuity("channel", "rows", what)] if found else []
@@ -96,7 +96,7 @@ def reason(item: Vacuity) -> str:
 
 
 def vacuously(untested: Mapping[str, Vacuity]) -> str:
-    """Which properties hold vacuously, and why."""
+    """A sentence on the properties that hold vacuously, with the reasons."""
     named = (f"{name} ({reason(item)})" for name, item in untested.items())
     return f"{', '.join(named)} {'holds' if len(untested) == 1 else 'hold'} vacuously"
 
@@ -110,7 +110,7 @@ def by_reason(vacuous: Iterable[Vacuity]) -> Counter[str]:
 
 
 def could_say_more(met: Iterable[Probe], unmet: Sequence[Probe]) -> list[str]:
-    """Notes on properties, and on `terminal`, that could say more: a stronger condition holds."""
+    """Notes on properties and on `terminal` that could be stronger: a stronger condition holds."""
     if any(probe.kind == "end" for probe in unmet):
         return [*_parts([x for x in unmet if x.of != "end"]), f"{TERMINAL} is true at no run's end"]
     ways = [probe for probe in met if probe.kind == "way"]
@@ -139,7 +139,7 @@ def wrongly_unreached(instance: Instance, taken: Sequence[int]) -> list[str]:
 
 
 def declared_unreached(instance: Instance) -> dict[str, str]:
-    """The rows, tables and properties that the system declares to be unreached here, and why."""
+    """The rows, tables and properties that the system declares unreached here, with the reasons."""
     return {
         name: item.why
         for item in instance.system.unreached
@@ -149,14 +149,17 @@ def declared_unreached(instance: Instance) -> dict[str, str]:
 
 
 def known_reasons(instance: Instance) -> dict[str, str]:
-    """The rows, tables and properties that runs don't reach here, and why: as recorded runs show,
-    or as the system declares. That of a table says nothing of a single row, if others are taken."""
+    """The rows, tables and properties with a known reason why runs don't reach them here: a
+    recorded run takes them, or the system declares them unreached. The reason of a table doesn't
+    apply to a single row if others are taken.
+    """
     return recorded_reasons(instance) | declared_unreached(instance)
 
 
 def recorded_reasons(instance: Instance) -> dict[str, str]:
-    """The reasons that recorded runs give, which took these rows or met these premises. A verdict
-    says the whole reason of a premise, and of a row only the kind before the colon."""
+    """The reasons from recorded runs that took these rows or met these premises. A verdict prints
+    the whole reason of a premise, but only the kind of a row's reason, before the colon.
+    """
     system = instance.system
     runs = [
         (run, run.why_not(system, instance.constants, instance.features)) for run in system.reached
@@ -215,7 +218,7 @@ def _premises(
 
 
 class _Rows:
-    """The rows that a run never took, put together by message and event."""
+    """The rows that a run never took, grouped by message and event."""
 
     def __init__(self, instance: Instance, taken: Sequence[int], unmet: Sequence[Probe]) -> None:
         self.instance = instance

@@ -1,4 +1,4 @@
-"""A violation that an engine found, repeated on the executable model."""
+"""Repeats an engine's violation on the executable model."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ def set_violation(
 ) -> None:
     """Sets verdict, reason and trace of the outcome to the violation at the end of a run through a
     state of each level. `packed` turns a state of the model into the engine's form. Of all such
-    runs it takes the one that changes the acting machine least often. A step out of range counts
-    only with `ranges`; a step of a row in `off` never counts. Raises ReplayError if the model sees
-    no violation."""
+    runs it selects the one with the fewest changes of the actor. A step out of range counts only
+    with `ranges`; a step of a row in `off` never counts. Raises ReplayError if the model sees no
+    violation.
+    """
     found = seen(instance, kind, levels, packed, ranges=ranges, off=off)
     outcome.verdict, outcome.reason, outcome.trace = found.verdict, found.conclusion, found.trace
     outcome.properties = [
@@ -95,8 +96,9 @@ def seen(
     most: int = MOST_WAYS,
 ) -> Seen:
     """The violation at the end of a run, as for `set_violation`. `among` are the properties that
-    count (default: all); `most` is how many runs are followed at once. Raises ReplayError if the
-    model sees no violation."""
+    count (default: all); `most` is the limit of runs that are followed at once. Raises ReplayError
+    if the model finds no violation.
+    """
     machine = Remembering(instance)
     ways = ways_along(machine, levels, packed, off, most)
     states, steps = ways[0].run()
@@ -141,8 +143,9 @@ def seen(
 
 
 def harmful_step(trace: Trace, instance: Instance, name: str) -> int:
-    """The number of the step that did the harm: the last one that changed the entries of a log, if
-    the property reads that log's machine, or else the last one."""
+    """The number of the harmful step: the last one that changed the entries of a log, if the
+    property reads that log's machine; otherwise the last step.
+    """
     item = next((item for item in instance.properties if item.name == name), None)
     read = set[str]() if item is None else item.machines
     logs = [log for log in instance.logs if isinstance(log, Log)]

@@ -1,4 +1,4 @@
-"""Whole folders of a broker's files, decoded into a Spark DataFrame."""
+"""Decodes whole folders of a broker's files into a Spark DataFrame."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
@@ -21,7 +21,7 @@ from ....model.records.report import json_line
 from ..options import SparkError
 from ..storage.files import Storage
 
-ROWS = 2_000  # of a batch that goes back to Spark
+ROWS = 2_000  # of a batch for Spark
 _NAMED = {
     "offset": pa.int64(), "last_offset": pa.int64(), "timestamp": pa.int64(),
     "producer_id": pa.int64(), "producer_epoch": pa.int32(), "base_sequence": pa.int32(),
@@ -36,14 +36,14 @@ SCHEMA = pa.schema(
 
 
 def decode(session: Any, uri: str, limit: int = LIMIT) -> Any:
-    """The content of log segments, snapshots and transaction indexes in a folder and those below
-    it.
+    """The content of log segments, snapshots and transaction indexes in a folder and its
+    subfolders.
 
-    A row is one of `epochfence decode`: its `file`, the `kind` of file, its `byte` there and `what`
-    it is. Fields that are often wanted have columns of their own, null where there are none; all
-    are in `fields`, as JSON. An error is a row as well, with `what` "error" and the `error`. Files
-    with unknown names are skipped. `uri` is a path, or the URI of a file system that Arrow knows. A
-    batch larger than `limit` bytes is an error as well. Raises SparkError, StorageError.
+    A row is an item of `epochfence decode`: its `file`, the `kind` of file, its `byte` offset and
+    `what` it is. Common fields have columns, which may be null; all fields are in `fields`, as
+    JSON. An error is a row as well, with `what` "error" and the `error`. Files with unknown names
+    are skipped. `uri` is a path, or the URI of a file system that Arrow knows. A batch larger than
+    `limit` bytes is an error as well. Raises SparkError, StorageError.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 

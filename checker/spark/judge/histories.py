@@ -1,9 +1,9 @@
 """Recorded histories of any size, judged on Spark: read, checked, grouped by key and judged.
 
-Spark reads, sorts, groups and writes; each key's operations come to one task in the order of their
-starts, and there `model.judge.judge` judges them, or `model.judge.windows` where they are very
-many. Before those of a partition come the operations of the transactional ids that have to do with
-it: a producer id of theirs is in its lines, or a request of theirs adds it.
+Spark reads, sorts, groups and writes. One task gets each key's operations in the order of their
+starts; there `model.judge.judge` judges them, or `model.judge.windows` if they are very many. A
+partition's operations follow those of its transactional ids: ids with a producer id in the
+partition's lines, or with a request that adds the partition.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -37,9 +37,9 @@ from ..session import reason, stage
 from ..storage.hadoop import LOCAL, Paths, local
 from . import progress
 
-TRANSACTIONAL_ID = "transactional_id "  # what the keys of transactional ids begin with
-NEVER_SPLIT = 1 << 22  # bytes of a text file up to which Spark gives it to one task as a whole
-ROWS = 1_000  # of a batch that goes back to Spark
+TRANSACTIONAL_ID = "transactional_id "  # the prefix of the keys of transactional ids
+NEVER_SPLIT = 1 << 22  # most bytes of a text file that Spark doesn't split
+ROWS = 1_000  # of a batch for Spark
 
 NUMBERED = "file string, line long, text binary"
 LOOKED_AT = "reason string, key string, start double, ties array<string>"
@@ -55,8 +55,9 @@ INVALID = "INVALID"
 
 @dataclass(frozen=True)
 class Judging:
-    """How histories are to be judged: `limit` bounds the steps of a search, `window` is the number
-    of operations from which on a key is judged in windows of so many."""
+    """The options of the judge. `limit` bounds the steps of a search. A key with more than `window`
+    operations is judged in windows of this size.
+    """
 
     settings: Settings = field(default_factory=Settings)
     limit: int = 1_000_000
@@ -65,8 +66,9 @@ class Judging:
 
 @dataclass(frozen=True)
 class Summary:
-    """The result of all histories: keys and operations of each finding, lines set aside, and some
-    of the unexplained findings and of the lines, as rows of the two outputs."""
+    """The result of all histories: keys and operations of each finding, rejected lines, and some of
+    the unexplained findings and rejected lines, as rows of the two outputs.
+    """
 
     keys: Mapping[str, int]
     operations: int
@@ -76,7 +78,7 @@ class Summary:
 
     @property
     def finding(self) -> str:
-        """The worst. An invalid history outweighs only an empty one."""
+        """The worst finding. An invalid history is worse only than an empty one."""
         invalid = self.rejected or INVALID in self.keys
         found = worst(Finding[name] for name in self.keys if name != INVALID)
         if invalid and found in (Finding.UNJUDGED, Finding.EXPLAINED):
@@ -85,11 +87,11 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the worst finding; 2 where something is no history."""
+        """The exit code of the worst finding; 2 if a line is no operation."""
         return 2 if self.finding == INVALID else Finding[self.finding].exit_code
 
     def as_json(self) -> dict[str, Any]:
-        """The summary as plain data."""
+        """The summary for JSON."""
         return {"finding": self.finding, "exit_code": self.exit_code, **asdict(self)}
 
 
@@ -99,8 +101,8 @@ class Summary:
 def read(session: Any, uris: Sequence[str]) -> Any:
     """The lines of files and folders as a DataFrame of `CHECKED`.
 
-    `.parquet` is Parquet, anything else text with a JSON object in each line. `reason` is null in a
-    good line, `key` in a bad one; of Parquet, a line is a row, and is given as JSON. Raises
+    `.parquet` is Parquet; any other file is text with a JSON object in each line. `reason` is null
+    for a good line, `key` for a bad one. For Parquet, a line is a row, converted to JSON. Raises
     SparkError.
     """
     paths = Paths(session)
@@ -138,7 +140,7 @@ def _texts(session: Any, sizes: Mapping[str, int]) -> Any:
                 passed += count
     cores = int(session.sparkContext.defaultParallelism)
     if sum(sizes.values()) > NEVER_SPLIT and lines.rdd.getNumPartitions() < cores:
-        # what is compressed can't be split
+        # compressed files can't be split
         numbered = lines.mapInArrow(partial(_number, before), NUMBERED)
         return numbered.repartition(4 * cores).mapInArrow(_check, CHECKED)
     return lines.mapInArrow(partial(_number_and_check, before), CHECKED)
@@ -147,12 +149,14 @@ def _texts(session: Any, sizes: Mapping[str, int]) -> Any:
 def _number_and_check(
     before: Mapping[tuple[str, int], int], batches: Iterable[Any]
 ) -> Iterator[Any]:
-    """Both in one task: to hand lines from one to another costs more than to number them."""
+    """Numbers and checks lines in one task: passing lines to another task is slower than numbering
+    them.
+    """
     return _check(_number(before, batches))
 
 
 def _number(before: Mapping[tuple[str, int], int], batches: Iterable[Any]) -> Iterator[Any]:
-    """Gives lines their numbers, as rows of `NUMBERED`; those of a split come in their order."""
+    """Numbers lines, as rows of `NUMBERED`. The lines of a split come in order."""
     passed = dict(before)
     for batch in batches:
         files, blocks, texts = batch.columns
@@ -171,7 +175,7 @@ def _number(before: Mapping[tuple[str, int], int], batches: Iterable[Any]) -> It
 
 
 def _ends(files: Any, blocks: Any) -> list[int]:
-    """The end of the rows of each split."""
+    """The index of the end of each split's rows."""
     changes = np.diff(files.dictionary_encode().indices) | np.diff(blocks)
     return [*(np.flatnonzero(changes) + 1).tolist(), len(files)] if len(files) else []
 
@@ -183,7 +187,7 @@ def _tables(session: Any, files: list[str]) -> Any:
     reader = session.read.option("mergeSchema", True)
     try:
         table = reader.parquet(*files)
-    except Exception as error:  # of many kinds, from Java
+    except Exception as error:  # various types, from Java
         raise SparkError(f"can't read {files[0]} and what is beside it: {reason(error)}") from None
     _look_at(table.schema, files[0])
     metadata = f.col("_metadata")
@@ -195,7 +199,7 @@ def _tables(session: Any, files: list[str]) -> Any:
 
 
 def _look_at(schema: Any, file: str) -> None:
-    """Raises SparkError for columns that aren't those of a history."""
+    """Raises SparkError for columns that a history doesn't have."""
     known = columns()
     for column in schema:
         kinds = known.get(column.name)
@@ -221,7 +225,7 @@ _KINDS = {
 
 
 def columns() -> dict[str, set[str]]:
-    """The names of a history's columns, with the kinds of JSON values that each may have."""
+    """The names of a history's columns, with the allowed kinds of JSON values."""
     found: dict[str, set[str]] = {}
     for definition in schema_of("history")["definitions"].values():
         for name, one in definition["properties"].items():
@@ -271,30 +275,32 @@ def _looked_at(file: str, number: int, text: bytes) -> LookedAt:
 def judge_keys(
     session: Any, checked: Any, judging: Judging, tally: progress.Tally | None = None
 ) -> Any:
-    """The verdict on each key of `read`'s good lines as a DataFrame of `VERDICTS`. Tasks report to
-    the `tally`."""
+    """The verdict on each key in the good lines of `read`, as a DataFrame of `VERDICTS`. Tasks
+    report to the `tally`.
+    """
     from pyspark.sql import functions as f
 
     parts = 4 * max(checked.rdd.getNumPartitions(), int(session.sparkContext.defaultParallelism))
     good = checked.where(f.col("reason").isNull())
     own = good.select("key", f.lit("").alias("of"), "start", "file", "line", "text")
     by_key = own.unionByName(_of_others(good)).repartition(parts, "key")
-    # keys begin all alike: their hashes are quicker to tell apart
+    # keys share long prefixes: comparing hashes is faster
     order = (f.xxhash64("key"), "key", f.col("of") == "", "start", "file", "line")
     by_key = by_key.sortWithinPartitions(*order).select("key", "of", "file", "line", "text")
     return by_key.mapInArrow(partial(_judge, judging, tally=tally), VERDICTS)
 
 
 def _of_others(good: Any) -> Any:
-    """The lines of transactional ids, once for each partition that they have to do with: `key` is
-    the partition's, `of` the id's."""
+    """The lines of transactional ids, once for each related partition: `key` is the partition's
+    key, `of` the id's.
+    """
     from pyspark.sql import functions as f
 
     ties = good.select("key", f.explode("ties").alias("tie")).distinct()
     is_id = f.col("key").startswith(TRANSACTIONAL_ID)
     of_ids = ties.where(is_id).withColumnRenamed("key", "of")
     pairs = ties.where(~is_id).join(of_ids, "tie").select("key", "of")
-    # of a producer id that two were told, neither tells anything
+    # if two ids got one producer id, the partition needs the lines of both
     producers = of_ids.where(f.col("tie").startswith("producer "))
     others = producers.withColumnRenamed("of", "other")
     shared = producers.join(others, "tie").where(f.col("of") != f.col("other"))
@@ -307,7 +313,9 @@ def _of_others(good: Any) -> Any:
 def _judge(
     judging: Judging, batches: Iterable[Any], tally: progress.Tally | None = None
 ) -> Iterator[Any]:
-    """Rows sorted by key and start, those of other keys first, as rows of `VERDICTS`."""
+    """Judges rows that are sorted by key and start, with those of other keys first. Yields rows of
+    `VERDICTS`.
+    """
     rows = (
         row
         for batch in batches
@@ -346,7 +354,7 @@ def _verdict(judging: Judging, key: str, lines: Iterator[Any]) -> tuple[Any, ...
 def _judge_many(
     judging: Judging, operations: Iterable[Operation], about: AtPartition | None
 ) -> Judgement:
-    """Judges a long history, which waits in a file while it is looked through."""
+    """Judges a long history: it is written to a file and read twice."""
     with TemporaryFile() as file:
         seen = distinct(_written(operations, file), about)
         file.seek(0)
@@ -368,7 +376,7 @@ def _read(file: IO[bytes]) -> Iterator[Operation]:
 
 
 def _operation(_: str, __: str, file: str, number: int, text: bytes) -> Operation:
-    # `_check` has read the line with `strict_json`, so that it says one thing here as well
+    # `_check` has validated the line with `strict_json`
     return operation_of(file, number, json.loads(text))[1]
 
 
@@ -424,8 +432,8 @@ def judge_histories(
     partitioned by finding, and `rejected`, the lines that are none, with file, line and reason.
     `say` gets the sizes before the start, and then a line of progress every few seconds.
 
-    `output` is a new folder; nothing is there where this fails. Raises SparkError, and
-    DeclarationError for a release that there isn't.
+    `output` is a new folder, which doesn't exist after a failure. Raises SparkError, and
+    DeclarationError for an unknown release.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions as f
@@ -433,7 +441,7 @@ def judge_histories(
     begin((), judging.settings)
     with Paths(session).written(output) as folder:
         try:
-            # read and checked once; looked at for ties, for keys, and for what is set aside
+            # persisted: used for sizes, for keys and for rejected lines
             checked = read(session, inputs).persist(StorageLevel.DISK_ONLY)
             tally, shown = None, nullcontext()
             if say is not None:
@@ -457,7 +465,7 @@ def judge_histories(
                 return _summary(session, folder, most_told)
         except SparkError:
             raise
-        except Exception as error:  # of many kinds, from Java and from Python
+        except Exception as error:  # various types, from Java and from Python
             raise SparkError(f"histories can't be judged: {reason(error)}") from error
 
 

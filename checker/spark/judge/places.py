@@ -1,5 +1,6 @@
-"""Folders and files in a file system that Arrow knows by its URI, as the judge of segments reads
-them: by the methods of a `pathlib.Path`."""
+"""Folders and files in Arrow's file systems, by URI, with the methods of a `pathlib.Path` that the
+judge of segments uses.
+"""
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -27,18 +28,19 @@ BUFFER = 1 << 20  # bytes of a request: a file is read in small pieces
 
 
 def place_of(text: str) -> Path:
-    """A path, or the place that a URI names. Its methods raise OSError, and StorageError for a URI
-    that Arrow has no file system for."""
+    """A path, or the place of a URI. Methods raise OSError; StorageError for a URI without a file
+    system in Arrow.
+    """
     if "://" not in text:
         return Path(text).absolute()
     parts = urlsplit(text)
     options = f"?{parts.query}" if parts.query else ""
     place = Place(f"{parts.scheme}://{parts.netloc}", unquote(parts.path).rstrip("/"), options)
-    return cast("Path", place)  # it has the methods that are used
+    return cast("Path", place)  # it has the used methods
 
 
 def text_of(place: Path) -> str:
-    """What `place_of` takes a place from."""
+    """The text from which `place_of` makes the place."""
     return place.whole if isinstance(place, Place) else str(place)
 
 
@@ -51,8 +53,9 @@ def _file_system(base: str, options: str) -> tuple[Any, str]:
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """A URI in parts; `told` is what a listing has said of it: whether it's a file, its size, and
-    when it was written to, in ns."""
+    """The parts of a URI. `told` is the entry of a listing: whether it is a file, its size in
+    bytes, and its time of writing in ns.
+    """
 
     base: str
     path: str
@@ -115,8 +118,9 @@ class Place:
         return False
 
     def stat(self) -> Any:
-        """The size and the time of writing of a place that was listed. `st_mtime` is the same of
-        all: when a file came to the storage says nothing of when a broker wrote it."""
+        """The size and the time of writing of a listed place. `st_mtime` is the same for all: the
+        time of a file's upload isn't the time of the broker's write.
+        """
         _, size, written = self.told or (False, 0, 0)
         return SimpleNamespace(st_size=size, st_mtime_ns=written, st_mtime=0.0)
 
@@ -135,14 +139,14 @@ class Place:
             yield from (each for each in self.iterdir() if fnmatchcase(each.name, pattern))
 
     def open(self, _mode: str = "rb") -> Any:
-        """The file, to be read from its start to its end."""
+        """Opens the file for sequential reading."""
         system, path = self._here
         with self._named():
             return system.open_input_stream(path, buffer_size=BUFFER)
 
     @property
     def _here(self) -> tuple[Any, str]:
-        """The file system, and the path there."""
+        """The file system, and the path in it."""
         system, root = _file_system(self.base, self.options)
         return system, root + self.path
 
@@ -154,7 +158,7 @@ class Place:
 
     @contextmanager
     def _named(self) -> Generator[None]:
-        """Arrow's errors name no file."""
+        """Adds the file's name to errors of Arrow."""
         try:
             yield
         except OSError as error:

@@ -16,9 +16,9 @@ from typing import Any
 
 STAGE = "histories: judge"
 EVERY = 5.0  # seconds between two lines
-LARGEST = 20  # keys that may be named as stragglers
-MANY = 5_000  # events from which on a key may keep others waiting
-DISK = 2  # bytes on local disk for a byte of a long key's lines
+LARGEST = 20  # most keys that are named as stragglers
+MANY = 5_000  # least events of a straggler
+DISK = 2  # bytes on local disk for each byte of a long key's lines
 FEW = 4  # stragglers are named when less than 1/4 of the tasks are left
 
 Say = Callable[[str], None]
@@ -26,7 +26,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many keys and events there are, and of the `largest` keys the events and bytes."""
+    """The numbers of keys and events, and the events and bytes of the `largest` keys."""
 
     keys: int
     events: int
@@ -35,8 +35,9 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Tally:
-    """What tasks report when they end, as Spark's accumulators: keys and events that are judged,
-    and which of the `large` keys are done."""
+    """The reports of tasks, in Spark's accumulators: the numbers of judged keys and events, and the
+    finished `large` keys.
+    """
 
     keys: Any
     events: Any
@@ -44,7 +45,7 @@ class Tally:
     large: frozenset[str]
 
     def add(self, key: str, events: int) -> None:
-        """A key is judged."""
+        """Counts a judged key."""
         self.keys.add(1)
         self.events.add(events)
         if key in self.large:
@@ -52,7 +53,7 @@ class Tally:
 
 
 def sizes_of(good: Any) -> Sizes:
-    """The sizes of keys, of a DataFrame of lines with `key` and `text`."""
+    """The sizes of keys in a DataFrame of lines with `key` and `text`."""
     from pyspark.sql import functions as f
 
     sizes = good.groupBy("key").agg(f.count("*").alias("events"), f.sum(f.length("text")))
@@ -99,7 +100,7 @@ def opening(sizes: Sizes, cores: int, free: int | None = None) -> list[str]:
 def line_of(
     sizes: Sizes, keys: int, events: int, done: set[str], tasks: tuple[int, int], seconds: float
 ) -> str:
-    """A progress line; `tasks` are those that have ended, and all."""
+    """A progress line. `tasks` are the finished ones and all."""
     ended, every = tasks
     line = (
         f"{min(keys, sizes.keys):,} of {sizes.keys:,} keys, {min(events, sizes.events):,} of "
@@ -115,7 +116,7 @@ def line_of(
 
 @contextmanager
 def shown(session: Any, sizes: Sizes, tally: Tally, say: Say) -> Generator[None]:
-    """Says how far tasks are, while the block runs."""
+    """Reports the progress of tasks while the block runs."""
     ended = Event()
     begun = time.monotonic()
     tracker = session.sparkContext.statusTracker()
@@ -129,7 +130,7 @@ def shown(session: Any, sizes: Sizes, tally: Tally, say: Say) -> Generator[None]
 
     def watch() -> None:
         while not ended.wait(EVERY):
-            with suppress(Exception):  # Java may be gone: the block reports that
+            with suppress(Exception):  # Java may have ended, which the block reports
                 seconds = time.monotonic() - begun
                 now = (tally.keys.value, tally.events.value, tally.done.value)
                 say(line_of(sizes, *now, tasks(), seconds))
@@ -144,5 +145,5 @@ def shown(session: Any, sizes: Sizes, tally: Tally, say: Say) -> Generator[None]
 
 
 def free_here() -> int:
-    """The bytes that are free for temporary files on this machine."""
+    """The free bytes for temporary files on this machine."""
     return shutil.disk_usage(tempfile.gettempdir()).free

@@ -66,13 +66,14 @@ BETWEEN = "matched long, unknown long, data binary"
 FINDINGS = "file string, byte long, what string, damage boolean"
 PARTS = "told string"
 _PART, _FINDING, _PRODUCER = "part", "finding", "producer"
-_ROWS = 1_000  # of a batch that goes back to Spark
+_ROWS = 1_000  # of a batch for Spark
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The result of all directories: partitions, their batches, markers with a decision and those
-    without anything to be compared with, findings, and the first of those."""
+    """The result of all directories: the numbers of partitions, batches, markers with and without a
+    decision to compare with, and findings, with the first findings.
+    """
 
     outcome: Outcome
     partitions: int
@@ -84,7 +85,7 @@ class Summary:
     findings: Sequence[Finding]
 
     def as_json(self) -> dict[str, Any]:
-        """The summary as plain data."""
+        """The summary for JSON."""
         told = asdict(self) | {"outcome": self.outcome.name}
         told["findings"] = [_row(finding) for finding in self.findings]
         return told
@@ -98,10 +99,10 @@ def judge_on_spark(
     folder with `findings` and `partitions`, as Parquet. `policies` are those of `judge_segments`;
     the driver reads the controllers' log about them.
 
-    `output` is a new folder; nothing is there where this fails. Raises OSError, SparkError, and
-    DeclarationError for a release that there isn't.
+    `output` is a new folder, which doesn't exist after a failure. Raises OSError, SparkError, and
+    DeclarationError for an unknown release.
     """
-    may_follow("EMPTY", "EMPTY", protocol)  # before a task finds that there is no such release
+    may_follow("EMPTY", "EMPTY", protocol)  # checks the release before tasks start
     try:
         for directory in directories:
             next(iter(directory.iterdir()), None)
@@ -110,7 +111,7 @@ def judge_on_spark(
     with Paths(session).written(output) as folder:
         try:
             return _Judging(session, folder, protocol, policies).whole(directories, most_told)
-        except Exception as error:  # of many kinds, from Java and from Python
+        except Exception as error:  # various types, from Java and from Python
             raise SparkError(f"the directories can't be judged: {reason(error)}") from error
 
 
@@ -122,7 +123,7 @@ class _Judging:
         self.protocol, self.policies = protocol, policies
 
     def whole(self, directories: Sequence[Path], most_told: int) -> Summary:
-        """Reads, looks whether anything was written to meanwhile, and joins."""
+        """Reads the files, checks whether any was written meanwhile, and joins their data."""
         from pyspark import StorageLevel
         from pyspark.sql import functions as f
 
@@ -224,7 +225,7 @@ _NUMBERS = (
 
 
 def _scope(parts: Any) -> Scope:
-    """The comparable parts: of each folder, the driver gets its name and a few numbers."""
+    """The comparable parts. The driver gets the name and a few numbers of each folder."""
     from pyspark.sql import functions as f
 
     numbers = f.from_json("told", _NUMBERS).alias("n")
@@ -291,7 +292,7 @@ def _folders(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _files(batches: Iterable[Any]) -> Iterator[Any]:
-    """Each folder's files as they are now, as a row of FILES."""
+    """The present files of each folder, as rows of FILES."""
     places = map(place_of, _column(batches, "folder"))
     rows = (
         {"folder": text_of(place), "name": place.name, "files": _files_now(place)}
@@ -305,7 +306,7 @@ def _files_now(folder: Path) -> str:
 
 
 def _written(batches: Iterable[Any]) -> Iterator[Any]:
-    """Of rows of FILES, the folders whose files aren't as they were."""
+    """The folders in rows of FILES whose files have changed."""
     rows = (
         {"folder": folder, "name": name}
         for batch in batches
@@ -318,8 +319,9 @@ def _written(batches: Iterable[Any]) -> Iterator[Any]:
 def _read(
     protocol: str | None, policies: Mapping[str, str], batches: Iterable[Any]
 ) -> Iterator[Any]:
-    """The content of each folder, as rows of READ; a part's producer is 1 where it is from its
-    start, else 0."""
+    """The content of each folder, as rows of READ. The producer of a part is 1 if the part is
+    complete from its start, else 0.
+    """
 
     def rows() -> Iterator[Mapping[str, Any]]:
         for folder in _column(batches, "folder"):
@@ -345,7 +347,7 @@ def _read(
 
 
 def _compare(scope: Scope, batches: Iterable[Any]) -> Iterator[Any]:
-    """The data of folders by producer id, sorted by these, as rows of BETWEEN."""
+    """Compares the data of folders, sorted by producer id; yields rows of BETWEEN."""
 
     def rows() -> Iterator[Mapping[str, Any]]:
         sorted_ = (

@@ -1,4 +1,4 @@
-"""A run that is carried by Spark: the first levels in this process, the others on executors."""
+"""A run on Spark: the first levels in this process, the others on executors."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -30,11 +30,11 @@ T = TypeVar("T")
 
 
 class SparkRun:
-    """A run's course. `begin` gives an explorer that holds the initial states.
+    """Carries out a run on Spark. `begin` returns an explorer with the initial states.
 
-    `declared` is the system as `load_system` takes it, for who reads the run's folder later.
-    `memory` is the most that one shard's visited set may take in bytes (none: the free memory of an
-    executor). Raises SparkError, CheckpointError.
+    `declared` is the system's name for `load_system`, for later readers of the run's folder.
+    `memory` is the most bytes of one shard's visited set (None: the free memory of an executor).
+    Raises SparkError, CheckpointError.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class SparkRun:
         self.session: Any = None
         self.own_session = not is_running()
         if not options.is_local:
-            self._start()  # reports what can't be reached before anything is explored
+            self._start()  # reports unreachable services before the search
         protocol = identity["protocol"]
         default = time.strftime(f"epochfence-runs/{self.name}-{protocol}-%Y%m%d-%H%M%S")
         asked = options.storage if resume is None else resume
@@ -76,13 +76,13 @@ class SparkRun:
         self.local_bytes = 0.0
 
     def finish(self, on_progress: Callable[[Progress], None] | None, tell: Callable[..., T]) -> T:
-        """Searches, and returns the result; searches again if a file turns out damaged."""
+        """Searches, and returns the result. It searches again if a file is damaged."""
         try:
             result = self._result(on_progress, tell)
         finally:
             if self.own_session and self.session is not None:
                 stop(self.session)
-        self.manifest.tidy()  # tasks that were run twice have left files
+        self.manifest.tidy()  # repeated tasks have left files
         return result
 
     def _result(self, on_progress: Callable[[Progress], None] | None, tell: Callable[..., T]) -> T:
@@ -128,7 +128,7 @@ class SparkRun:
         return carrier
 
     def _figures(self, carrier: Carrier) -> dict[str, Any]:
-        """The result of the run on Spark: sums over its levels."""
+        """The figures of the run on Spark: sums over its levels."""
         levels = self.manifest.levels
         on_spark = [level for level in levels if level.written_bytes or level.sent]
         new = sum(sum(level.states) for level in on_spark)
@@ -146,7 +146,7 @@ class SparkRun:
         }
 
     def _notes(self, carrier: Carrier) -> list[str]:
-        """Whether the run would have been faster without Spark."""
+        """A note if the run would have been faster without Spark."""
         if not isinstance(carrier, SparkExplorer):
             return [
                 f"no level had more than {self.options.hand_over:,} states (--hand-over): the "

@@ -1,8 +1,7 @@
-"""Breadth-first search on Spark: the same levels and the same shards as in
-`checker.native.search.explore`.
+"""Breadth-first search on Spark, with the levels and shards of `checker.native.search.explore`.
 
-A level is a job of two stages, or of one (see `tasks`); when it is finished, a manifest says so,
-and nothing of Spark's own keeps it. So no lineage grows, and a run can go on in another process.
+A level is a job of two stages, or of one (see `tasks`). A finished level is recorded in a manifest
+and not in Spark. So no lineage grows, and another process can continue the run.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -52,21 +51,21 @@ from .tasks import (
     look_for,
 )
 
-ATTEMPTS = 3  # at a level, before Spark is said to be at fault
+ATTEMPTS = 3  # at a level, before an error of Spark's is reported
 NO_ROOM = {
     MEMORY: "memory is too short to read a shard's states again; --resume goes on with more of it",
     PLACES: "a shard has no more places for states that it had before",
 }
-FINER_FROM = 1 << 31  # states, half of what fits as long as shards share the parts of the hash
-MOST_LOSSES = 3  # levels sent a second time, from which on no files are used (see `outbox`)
+FINER_FROM = 1 << 31  # states: half the places while shards share the parts of the hash
+MOST_LOSSES = 3  # repeated levels, after which no files are used (see `outbox`)
 
 
 class RolledBackError(Exception):
-    """A run's file was damaged, and levels were forgotten: the search goes on before them."""
+    """A run's file was damaged, and levels were dropped: the search continues before them."""
 
 
 def take_over(manifest: Manifest, explorer: Explorer) -> None:
-    """Turns an explorer's states into the levels of a run, of which the last is to be expanded."""
+    """Saves an explorer's states as the levels of a run; the last one isn't expanded yet."""
     levels = [Level([], [], [], 0.0) for _ in range(explorer.depth)]
     pieces: list[list[tuple[int, bytes]]] = [[] for _ in range(manifest.shards)]
     for number, level in enumerate(levels):
@@ -100,11 +99,11 @@ class SparkExplorer:
         self._place: Any = None
         self._homes: Any = None
         self._cores = 0
-        # where each shard's files are; nobody has looked yet
+        # the home of each shard's files; None: not known yet
         self._seen: Sequence[Home | None] | None = None
         self._losses = 0
-        self._is_full = False  # a part of the hash was before FINER_FROM
-        # what all shards told of the last level, if it was expanded ahead
+        self._is_full = False  # a part of the hash was full before FINER_FROM
+        # the reports of all shards, if the last level was expanded ahead
         self._ahead: list[Expanded] = []
         self.begun = time.perf_counter()
         last = manifest.levels[-1]
@@ -124,7 +123,7 @@ class SparkExplorer:
 
     @property
     def count(self) -> int:
-        """States found."""
+        """The number of found states."""
         return sum(sum(level.states) for level in self.manifest.levels)
 
     @property
@@ -134,7 +133,7 @@ class SparkExplorer:
 
     @property
     def depth(self) -> int:
-        """Levels found."""
+        """The number of levels."""
         return len(self.manifest.levels)
 
     @property
@@ -148,7 +147,7 @@ class SparkExplorer:
 
     @property
     def place(self) -> Any:
-        """A broadcast of how far the run has come: a worker reads it once for all its tasks."""
+        """A broadcast of the run's progress: a worker reads it once for all its tasks."""
         if self._place is None:
             levels = self.manifest.levels
             totals = [[level.states[shard] for level in levels] for shard in range(self.kit.shards)]
@@ -162,16 +161,18 @@ class SparkExplorer:
 
     @property
     def finer(self) -> bool:
-        """Whether each shard has all parts of the hash for itself: inserting takes longer then, and
-        that is no use before the parts that it owns are full."""
+        """Whether each shard divides its states by all parts of the hash. Insertion is then slower,
+        so this begins when the parts that a shard owns are nearly full.
+        """
         return self.kit.shards > 1 and (self._is_full or self.count > FINER_FROM)
 
     @property
     def homes(self) -> Any:
-        """A partition for each shard, with the shard's number. Spark keeps it where it was computed
-        first, so that the tasks of a shard come to the same executor, whose cache is up to date."""
+        """A partition for each shard, with the shard's number. Spark persists it on the executor
+        that computed it: the tasks of a shard then go to the executor with the shard's cache.
+        """
         cores = self.context.defaultParallelism
-        if cores > self._cores:  # there are executors without a shard
+        if cores > self._cores:  # new executors have no shard
             self._leave_homes()
             self._cores = cores
             numbers = [*range(self.kit.shards)]
@@ -201,7 +202,7 @@ class SparkExplorer:
         bad = [bad for item in expanded for bad in item.bad]
         full = {item.full for item in (*expanded, *inserted) if item.full}
         if bad or full:
-            if not bad:  # what more memory doesn't help is told first
+            if not bad:  # PLACES first: more memory doesn't help there
                 self.found.stopped = PLACES if PLACES in full else MEMORY
             return bad, False
         taken = self.taken + np.sum([item.taken for item in expanded], axis=0)
@@ -231,18 +232,18 @@ class SparkExplorer:
         if any(item.bad for item in expanded):
             return expanded, []
         inserted = self._run(self._insert_job if expanded else self._level_job)
-        is_lost = any(item.lost for item in inserted)  # a file can't be read
+        is_lost = any(item.lost for item in inserted)  # a file is unreadable
         self._losses += is_lost
         told = [*inserted, *(item.before for item in inserted if item.before)]
         if is_lost or (not self.finer and any(item.full == PLACES for item in told)):
             self._is_full |= not is_lost
-            # all goes through Spark
+            # send everything through Spark
             self._seen, self._ahead = [None] * self.kit.shards, []
             self._leave_place()
             expanded, inserted = [], self._run(self._level_job)
         if not expanded:
             expanded = [item.before for item in inserted if item.before]
-            assert len(expanded) == len(inserted)  # each shard has told what is wrong in it
+            assert len(expanded) == len(inserted)  # each shard has reported its violations
         return expanded, inserted
 
     def begin_level(self) -> None:
@@ -267,7 +268,7 @@ class SparkExplorer:
             sent = homes.mapPartitions(partial(expand, self.shipped, place), True)
             arrived = sent.partitionBy(shards, int)
         with stage(self.session, f"level {level}: insert"):
-            # of all pairs of partitions those of one shard: the first of each tells its home
+            # only pairs of partitions of one shard; the first partition has its home
             pairs = [shard * shards + shard for shard in range(shards)]
             insert_it = partial(insert, self.shipped, place)
             told = self.context.runJob(homes.cartesian(arrived), insert_it, pairs)
@@ -275,12 +276,13 @@ class SparkExplorer:
         return sorted(told, key=lambda item: item.shard)
 
     def _run(self, job: Callable[[], list[Any]]) -> list[Any]:
-        """A job's outcome. Tasks are tried again by Spark, a job that fails for all that is here:
-        nothing counts of it before the manifest says so."""
+        """The outcome of a job. Spark repeats failed tasks. If the job still fails, it is repeated
+        here: only the manifest makes its results valid.
+        """
         for left in reversed(range(ATTEMPTS)):
             try:
                 return job()
-            except Exception as error:  # of many kinds, from Java and from Python
+            except Exception as error:  # various types, from Java and from Python
                 if not left:
                     raise SparkError(f"level {self.depth} failed: {reason(error)}") from error
         raise AssertionError
@@ -293,10 +295,10 @@ class SparkExplorer:
             raise RolledBackError
 
     def predecessors(self, states: Sequence[bytes], level: int) -> list[bytes]:
-        """The least packed states of a level that have one of the states as a successor, in order,
-        at most MOST_KEPT.
+        """The least packed states of a level that have one of the states as a successor, sorted, at
+        most MOST_KEPT.
 
-        Raises LookupError where there is none, RolledBackError, SparkError.
+        Raises LookupError if there is none, RolledBackError, SparkError.
         """
         back = partial(look_back, self.shipped, self.place, states, level)
         by_shard = self._look(f"counterexample, level {level}: look back", back)
@@ -306,7 +308,7 @@ class SparkExplorer:
         return found
 
     def met(self, every: Sequence[Sought], packing: Packing) -> list[bool]:
-        """Whether each of the states sought is among those found.
+        """Whether each of the sought states is among the found ones.
 
         Raises RolledBackError, SparkError.
         """

@@ -1,12 +1,11 @@
 """Messages between shards of one machine: files that Spark doesn't carry.
 
-Candidates for a shard on another machine go through Spark. Those for one of the same machine are
-written to a file below Spark's local folders, and Spark carries a note that says where they lie. A
-file is of one attempt at a level, which is in its name. When the level after the next begins, the
-sender takes it for that, under another name, if nobody reads it: its pages are in memory already.
-A mark is at the file's begin and behind all that is written at once, and in its name as well: so a
-file that has another's name isn't taken for it. Where a file can't be read, all of the level goes
-through Spark.
+Candidates for a shard on another machine go through Spark. Candidates for a shard on the same
+machine are written to a file below Spark's local folders, and Spark carries a note with their
+place. A file belongs to one attempt at a level, which is in its name. Two levels later the sender
+reuses the file under another name if nobody reads it, because its pages are already in memory. A
+mark is in the file's name, at its beginning and after each write: a reader detects a file with a
+wrong name. If a file is unreadable, the whole level goes through Spark.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -34,13 +33,13 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class LostError(Exception):
-    """A file of candidates that isn't there any more, or that this executor doesn't see."""
+    """A file of candidates is gone, or this executor doesn't see it."""
 
 
 class Home(NamedTuple):
-    """The folder where an executor has a shard's files: on which machine, and which of its inodes.
+    """The folder of a shard's files on an executor, with its machine and its inode.
 
-    Of two containers on one machine only those that share the folder find the same inode there.
+    Containers on one machine find the same inode only if they share the folder.
     """
 
     machine: str
@@ -50,8 +49,9 @@ class Home(NamedTuple):
 
 
 class Note(NamedTuple):
-    """Where candidates for a shard lie, from a byte of a file on: `counts` has how many there are
-    of each part, as integers of 64 bits."""
+    """The place of candidates for a shard: a file and an offset. `counts` has the number of
+    candidates of each part, as integers of 64 bits.
+    """
 
     file: str
     offset: int
@@ -59,18 +59,18 @@ class Note(NamedTuple):
 
 
 def files_are_used() -> bool:
-    """Whether the user of this driver wants files, and not all to go through Spark."""
+    """Whether files are used; a user's variable turns them off."""
     return os.environ.get(VARIABLE, "") != OFF
 
 
 @cache
 def machine() -> str:
-    """This machine, since it was started last."""
+    """The identity of this machine since its last boot."""
     return BOOT.read_text() if BOOT.exists() else socket.gethostname()
 
 
 def home_at(folder: Path) -> Home:
-    """A folder of this process's machine."""
+    """The home for a folder of this machine."""
     at = folder.stat()
     return Home(machine(), str(folder), at.st_dev, at.st_ino)
 
@@ -85,28 +85,29 @@ def is_here(home: Home | None) -> bool:
 
 
 def level_of(file: Path) -> int:
-    """The level of which a file has candidates."""
+    """The level of a file's candidates."""
     return int(file.name.split("-")[1])
 
 
 def mark_of(file: str) -> bytes:
-    """The header of the file of that name, and the trailer after each write: SLACK bytes, as
-    reading whole words may touch so many."""
+    """The mark of a file, from its name: it is the header, and the trailer after each write. It has
+    SLACK bytes, which reading by words may touch.
+    """
     return bytes.fromhex(file.rpartition("-")[2])
 
 
 class Outbox:
-    """The file of an attempt at a level, which takes the place of those of levels before."""
+    """The file of an attempt at a level. It reuses a file of earlier levels."""
 
     def __init__(self, folder: Path, level: int) -> None:
         self.folder, self.level = folder, level
         self.path = folder / f"out-{level}-{uuid.uuid4().hex}"
-        self.size = 0  # bytes written, of a file that may be larger
+        self.size = 0  # written bytes; the file may be larger
         self.full = False
         self._file: Any = None
 
     def _open(self) -> Any:
-        # what the level before has sent may not have been read yet
+        # the files of the previous level may not be read yet
         older = [file for file in self.folder.glob("out-*") if level_of(file) < self.level - 1]
         taken = next(filter(None, map(self._taken_over, older)), None)
         for file in older:
@@ -116,10 +117,10 @@ class Outbox:
         return file
 
     def _taken_over(self, older: Path) -> Any:
-        """An older file, open under the new name; none where somebody reads it, it is gone, or it
-        is another one, which somebody may have mapped.
+        """An older file, opened and renamed. None if somebody reads it, if it is gone, or if it is
+        another file, which somebody may have mapped.
 
-        Who has opened it by its older name looks for that once it has locked it (see `Inbox`).
+        A reader that opened it by its old name detects this after locking it (see `Inbox`).
         """
         with suppress(OSError, ValueError), older.open("rb+", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -130,7 +131,7 @@ class Outbox:
         return None
 
     def write(self, counts: Any, parts: Iterable[Any]) -> Note | None:
-        """Adds candidates, a run of bytes for each part; None where the disk is full."""
+        """Appends candidates, given as bytes for each part; None if the disk is full."""
         if self.full:
             return None
         try:
@@ -147,14 +148,15 @@ class Outbox:
         return note
 
     def close(self) -> None:
-        """Nothing more is written."""
+        """Closes the file."""
         if self._file is not None:
             self._file.close()
 
 
 class Inbox:
-    """Files of candidates, mapped and locked: `lines` has where the candidates of each note lie, of
-    `width` bytes, and how many there are of each part. Raises LostError."""
+    """Files of candidates, mapped and locked. `lines` has the address of each note's candidates, of
+    `width` bytes, and their numbers by part. Raises LostError.
+    """
 
     def __init__(self, notes: Sequence[Note], width: int) -> None:
         self._mapped: dict[str, Any] = {}
@@ -172,7 +174,7 @@ class Inbox:
         if name not in self._mapped:
             try:
                 with Path(name).open("rb") as file:
-                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # as long as it is mapped
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # while it is mapped
                     mapped = mmap.mmap(file.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ)
                     if not os.path.samestat(os.fstat(file.fileno()), os.stat(name)):
                         raise LostError(f"{name} is another file")

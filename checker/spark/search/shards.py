@@ -1,10 +1,10 @@
 """A shard's visited set on an executor, kept between levels in files that all its workers see.
 
 The files are a cache: the run's manifest is the truth, and missing states are read from the shard's
-runs. They hold the states in the order in which they were found, whole or by their parts (see
-`native.parts`), their table, and the states that were sent to other shards. A worker that dies
-half-way leaves no index behind. The next one rebuilds the table from the whole states that count,
-or the set from the runs, as contents of parts may be half-written.
+runs. The files hold the states in the order in which they were found, whole or by their parts (see
+`native.store.parts`), their table, and the states that were sent to other shards. A worker that
+dies during a change leaves no index. The next worker then rebuilds the table from the valid whole
+states; with parts it rebuilds the set from the runs, because contents may be half-written.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -38,34 +38,34 @@ from ..options import local_folder
 from ..storage.runs import Run
 from .outbox import machine
 
-OWN_MEMORY = 3 / 4  # of what is free, where no limit is given
-LEAST_FREE = 1 << 28  # bytes of disk below which nothing is cached
-LEAST_SENT = 1 << 11  # states that a sender remembers
-SENT_BY_A_STATE = 32  # of them for each state of a level: what that and some levels before sent
-MOST_FOR_SENT = 1 << 28  # bytes that they take at most
-MOST_FOR_ALL_SENT = 1 / 8  # of a machine's memory, for those of all its shards
-PAGES_A_CANDIDATE = 16  # that a disk reads in one go while it reads those of a candidate
+OWN_MEMORY = 3 / 4  # share of the free memory that is the default limit
+LEAST_FREE = 1 << 28  # least free bytes of disk for a cache
+LEAST_SENT = 1 << 11  # least states that a sender remembers
+SENT_BY_A_STATE = 32  # remembered states for each state of a level
+MOST_FOR_SENT = 1 << 28  # most bytes of remembered states
+MOST_FOR_ALL_SENT = 1 / 8  # share of a machine's memory for all its shards
+PAGES_A_CANDIDATE = 16  # pages read sequentially in the time of one candidate's pages
 MOST_OF_PARTS = 1 << 36  # bytes reserved for the contents of a part
 MOST_OF_STATES = 1 << 38  # bytes reserved for whole states
-INDEXES = INDEX, BEFORE = "index.npz", "before.npz"  # the second one is from before a change
-LONGEST_NOTE = 64  # characters of it that are read: another file may have its name
+INDEXES = INDEX, BEFORE = "index.npz", "before.npz"  # the second one is the index before a change
+LONGEST_NOTE = 64  # most characters to read: another file may have the name
 INDEXED = "levels", "groups", "asked", "finer", "ends", "own", "rows", "nodes"
 Stamp: TypeAlias = tuple[int, int] | None
-FINER = "finer-"  # files of a set of whole states that has all parts of the hash
-DIVIDED = "parts-"  # files of a set that is kept by parts
+FINER = "finer-"  # prefix of files of whole states with all parts of the hash
+DIVIDED = "parts-"  # prefix of files of states that are kept by parts
 
 
 class NoRoomError(Exception):
-    """A visited set that gets too large. The message is the limit: MEMORY or PLACES."""
+    """A visited set becomes too large. The message is the limit: MEMORY or PLACES."""
 
 
 def owned_by(shard: int, shards: int) -> range:
-    """The parts of the visited set, by the hash of its states, that belong to a shard."""
+    """The parts of the hash that belong to a shard."""
     return range(-(-shard * SHARDS // shards), -(-(shard + 1) * SHARDS // shards))
 
 
 def by_owner(states: bytes, stride: int, shards: int) -> list[bytes]:
-    """Packed states, one behind the other, divided among the shards that own them."""
+    """Contiguous packed states, divided among the shards that own them."""
     each = range(shards)
     owner_of_part = np.repeat(each, [len(owned_by(shard, shards)) for shard in each])
     padded = np.frombuffer(states + bytes(SLACK), dtype=np.uint8)
@@ -79,15 +79,15 @@ def by_owner(states: bytes, stride: int, shards: int) -> list[bytes]:
 class ShardSet:
     """The visited set of a shard, mapped into this process.
 
-    To be used in a `with` statement, which holds a lock on its files (a second attempt at the same
-    task waits for the first) and reads the changes of others. `worker` has the buffers to expand
-    and insert; `memory` is the most that the set may take, in bytes.
+    Use it in a `with` statement: this locks the files (a second attempt at a task waits for the
+    first one) and reads the changes of other processes. `worker` has the buffers to expand and
+    insert; `memory` is the limit of the set in bytes.
     """
 
     def __init__(self, worker: Worker, run: str, shard: int, shards: int, memory: int | None):
         self.worker = worker
         self.stride = worker.stride
-        # a candidate is what this set keeps of a state, if it always keeps states whole
+        # short states are always kept whole, and a candidate is a record
         self.is_narrow = self.stride <= WHOLE
         self.width = self.stride - 1 if self.is_narrow else self.stride
         self.owned = owned_by(shard, shards)
@@ -96,10 +96,10 @@ class ShardSet:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.cached = shutil.disk_usage(self.folder).free > LEAST_FREE
         self._files: dict[str, int] = {}
-        self._sizes: dict[str, int] = {}  # of the files that are mapped
-        self._lost: dict[str, list[Stamp]] = {}  # of a file that wasn't whole: the indexes then
+        self._sizes: dict[str, int] = {}  # of the mapped files
+        self._lost: dict[str, list[Stamp]] = {}  # by incomplete file: the indexes at that time
         self._sent: Region | None = None
-        self.finer = False  # whether whole states have all parts (see `_begin_finer`)
+        self.finer = False  # whether whole states use all parts (see `_begin_finer`)
         self._begin_whole()
 
     def __enter__(self) -> ShardSet:
@@ -107,14 +107,16 @@ class ShardSet:
         self.worker.filled[:] = 0
         self.worker.taken[:] = 0
         self._load_index()
-        self.store.full = False  # of an attempt before
+        self.store.full = False  # it may be set by an earlier attempt
         if self.store.parts is not None:
             self.worker.work_on(len(self.own))
             self.worker.own[: len(self.own)] = self.own
         return self
 
     def _lock(self) -> None:
-        """Waits for the file of that name: others may have deleted the one that is open."""
+        """Locks the lock file. If another process has deleted the open file, it opens the new
+        one.
+        """
         while True:
             fcntl.flock(self._file("lock"), fcntl.LOCK_EX)
             with suppress(FileNotFoundError):
@@ -127,10 +129,10 @@ class ShardSet:
         fcntl.flock(self._file("lock"), fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Gives back its files and its memory; the set is not to be used any more."""
+        """Releases the files and the memory. The set can't be used afterwards."""
         for file in self._files.values():
             os.close(file)
-        del self.store  # it refers to this set: what was frozen isn't searched for such circles
+        del self.store  # a reference cycle: frozen objects aren't garbage-collected
 
     def _file(self, name: str) -> int:
         if name not in self._files:
@@ -149,7 +151,7 @@ class ShardSet:
         return region
 
     def _stamp(self, name: str) -> Stamp:
-        """The identity of a file among others of its name."""
+        """The identity of a file among all with its name."""
         with suppress(OSError):
             found = (self.folder / name).stat()
             return found.st_ino, found.st_mtime_ns
@@ -164,10 +166,10 @@ class ShardSet:
     def _begin_whole(self) -> None:
         """An empty set of whole states."""
         self.levels = np.zeros((0, SHARDS), dtype=np.int64)
-        self.asked = False  # whether parts pay
-        self.ends = np.zeros(0, dtype=np.int64)  # of the parts
-        self.own = np.zeros((0, 2), dtype=np.int64)  # of their numbers, those to be given next
-        self._divided: Store | None = None  # which takes over the states
+        self.asked = False  # whether it was decided to keep parts or whole states
+        self.ends = np.zeros(0, dtype=np.int64)  # the ends of the parts, in words
+        self.own = np.zeros((0, 2), dtype=np.int64)  # the next numbers of the parts' contents
+        self._divided: Store | None = None  # takes over the states, by their parts
         most, prefix, finer = MOST_PER_SHARD, self._whole, None
         if self.finer:
             most = min(MOST_PER_SHARD, MOST_OF_STATES // (SHARDS * self.stride))
@@ -180,12 +182,13 @@ class ShardSet:
 
     @property
     def _whole(self) -> str:
-        """How the names of its files of whole states begin."""
+        """The prefix of its files of whole states."""
         return FINER if self.finer else ""
 
     def _store_of(self, plan: Plan) -> Store:
-        """A store of parts, in its files. A part's number doesn't tell who owns a state: so it has
-        all the parts of the hash of numbers."""
+        """A store of parts, in files. Parts' numbers don't determine a state's owner, so the store
+        has all parts of the hash of numbers.
+        """
 
         def region(name: str, size: int) -> Region:
             return self._region(DIVIDED + name, size)
@@ -194,13 +197,13 @@ class ShardSet:
         return Store(self.stride, MOST_PER_SHARD, self._may_take, region, parts=parts)
 
     def _divide(self) -> None:
-        """Keeps the states by their parts from now on, where that pays and there is room."""
+        """Keeps the states by their parts from now on, if that saves memory and there is room."""
         self.asked = True
         plan = cut_of(self.store)
         if plan is None:
             return
         for file in self.folder.glob(f"{DIVIDED}*"):
-            os.truncate(file, 0)  # of a set that was lost
+            os.truncate(file, 0)  # files of a lost set
         try:
             self._divided = self._store_of(plan)
         except MemoryError:
@@ -209,14 +212,15 @@ class ShardSet:
         if levels is not None:
             self.store, self.levels = self._divided, np.array(levels, dtype=np.int64)
             self.ends = np.array(plan.ends)
-            # from here on, nothing may take what is in the files for whole states
+            # the files of whole states are invalid from here on
             (self.folder / BEFORE).unlink(missing_ok=True)
             self._give_up(self._whole)
         self._divided = None
 
     def _begin_finer(self) -> None:
-        """Has all parts of the hash for whole states from now on, each with places of its own: they
-        are to be read from the runs."""
+        """Uses all parts of the hash for whole states from now on, each with its own places. The
+        states must be read again from the runs.
+        """
         before, self.finer = self._whole, True
         if self.store.parts is None:
             self._begin_change()
@@ -226,11 +230,11 @@ class ShardSet:
             self._truncate(0, anew=True)
 
     def _give_up(self, prefix: str) -> None:
-        """Frees what files of whole states take, which nobody uses any more."""
+        """Frees the disk of files of whole states, which aren't used any more."""
         for name in ("states", "tables") if self.cached else ():
             os.ftruncate(self._file(prefix + name), 0)
 
-    # The index: how many states each level has in each part, and how large the tables are -------
+    # The index: numbers of states by level and part, and sizes of tables ------------------------
 
     def _load_index(self) -> None:
         for name in INDEXES if self.cached else ():
@@ -250,22 +254,24 @@ class ShardSet:
         self._truncate(0, anew=True)
 
     def _read_index(self, name: str) -> dict[str, Any] | None:
-        """An index; none where there is none that can be read."""
+        """An index, or None if there is no readable one."""
         try:
             with np.load(self.folder / name) as file:
                 return {each: file[each] for each in INDEXED}
-        except Exception:  # of many kinds, for what is damaged
+        except Exception:  # various types, for damaged files
             return None
 
     def _nodes(self) -> str:
-        """The files that an index is about: of which shard, their inodes, and since when this
-        machine runs, as its last writes may be lost when it is switched off."""
+        """The files of an index: the shard, the machine since its last boot (a power loss may lose
+        writes), and the inodes.
+        """
         nodes = {name: os.fstat(self._files[name]).st_ino for name in self._sizes}
         return json.dumps([self.folder.name, machine(), nodes])
 
     def _is_of(self, index: dict[str, Any], stamp: Stamp) -> bool:
-        """Whether an index is about the files that are mapped, and they are whole: others may have
-        deleted some, or cut them off."""
+        """Whether an index belongs to the mapped files, and these are complete: other processes may
+        have deleted or truncated some.
+        """
         shard, since, nodes = json.loads(str(index["nodes"]))
         kind = DIVIDED if len(self.ends) else self._whole
         others = tuple({FINER, DIVIDED} - {kind})
@@ -279,7 +285,7 @@ class ShardSet:
         )
 
     def _forget_files(self) -> None:
-        """Replaces files whose content is gone by new ones, which other processes see."""
+        """Replaces files with lost content by new ones, which other processes see."""
         for name in self._sizes:
             os.close(self._files.pop(name))
         self._sizes.clear()
@@ -310,7 +316,7 @@ class ShardSet:
             (self.folder / "aside.npz").replace(self.folder / INDEX)
 
     def _begin_change(self) -> None:
-        """From now on the tables may hold states that no level counts, should this process die."""
+        """Invalidates the index: if this process dies, the tables may hold states of no level."""
         if self.cached and (self.folder / INDEX).exists():
             (self.folder / INDEX).replace(self.folder / BEFORE)
 
@@ -333,11 +339,10 @@ class ShardSet:
         *,
         finer: bool = False,
     ) -> None:
-        """Makes it hold the levels of which `totals` are the sizes, whatever it held before. With
-        `finer` it has places in all parts of the hash, also for whole states.
+        """Changes the set to hold exactly the levels with the sizes `totals`. With `finer` it uses
+        all parts of the hash, also for whole states.
 
-        Raises NoRoomError, and the errors of `states_of`: DamagedError for a run that can't be
-        read.
+        Raises NoRoomError, and the errors of `states_of`: DamagedError for an unreadable run.
         """
         if finer and not self.finer:
             self._begin_finer()
@@ -366,7 +371,7 @@ class ShardSet:
 
     @property
     def last(self) -> int:
-        """The last level that it holds."""
+        """The last level in the set."""
         return len(self.levels) - 1
 
     @property
@@ -390,12 +395,13 @@ class ShardSet:
         return NoRoomError(PLACES if is_full else MEMORY)
 
     def begin_level(self) -> None:
-        """Before states are inserted that are the next level."""
+        """Begins to insert the states of the next level."""
         self._begin_change()
 
     def insert(self, lines: Sequence[tuple[int, Any]]) -> None:
-        """Puts candidates into the set: of each line the address, from which on they lie by part,
-        and how many there are of each part. SLACK bytes are behind them. Raises NoRoomError."""
+        """Inserts candidates. Each line has the address of candidates, sorted by part, and their
+        numbers by part; SLACK bytes follow them. Raises NoRoomError.
+        """
         self._bring(sum(int(by_part.sum()) for _, by_part in lines))
         if self.is_narrow:
             done = self.store.insert(0, 1, self._buckets(lines))
@@ -408,14 +414,15 @@ class ShardSet:
             raise self._no_room
 
     def _bring(self, candidates: int) -> None:
-        """Before so many candidates are looked up: has the set in memory, where the disk reads all
-        of it sooner than the pages that they touch, each by itself."""
+        """Reads the set into memory, if that is faster than to read the single pages that these
+        candidates touch.
+        """
         if self.cached and is_sooner_whole(self.store.held, candidates):
             for part in self.store.used:
                 self.store.bring(part)
 
     def _buckets(self, lines: Sequence[tuple[int, Any]]) -> Passed:
-        """Lines of records as buckets that a store empties."""
+        """Lines of records as buckets for a store."""
         filled = np.zeros((len(lines), SHARDS), dtype=np.int64)
         addresses = np.zeros_like(filled)
         for line, (address, by_part) in enumerate(lines):
@@ -434,17 +441,17 @@ class ShardSet:
         starts = self.levels[level - 1] if level else np.zeros(SHARDS, dtype=np.int64)
         return list(zip(starts.tolist(), self.levels[level].tolist(), strict=True))
 
-    # What was sent ------------------------------------------------------------------------------
+    # Sent states ------------------------------------------------------------------------------
 
     def sent(self, level: int, expanded: int, here: int = 1) -> tuple[Region, int]:
-        """Tables for the candidates that this shard sends, one for each part of the hash, and their
-        mask (see `drop_sent_of_all` of `native.worker`): as large as a level asks for in which this
-        shard expands so many states, one of those `here`. A larger one takes over the entries of a
-        smaller one.
+        """Tables of the candidates that this shard sends, one for each part of the hash, and their
+        mask (see `drop_sent_of_all` of `native.search.worker`). Their size depends on the number of
+        `expanded` states, and on the number of shards `here`. A larger table takes over the entries
+        of a smaller one.
 
-        It may hold successors of levels before `level`, as their owners have them by now. It is
-        forgotten where an attempt at `level` itself was made, whose blocks may have been lost, and
-        where one at any level died (see `keep_sent`), which may have left half a state there.
+        A table may hold successors of levels before `level`, because their owners have them. It is
+        cleared after an attempt at `level`, whose blocks may be lost, and after an attempt at any
+        level that died (see `keep_sent`) and may have left half a state.
         """
         share = psutil.virtual_memory().total * MOST_FOR_ALL_SENT / max(1, here)
         size, largest = LEAST_SENT, min(MOST_FOR_SENT, int(share)) // self.width
@@ -479,21 +486,21 @@ class ShardSet:
         return self._sent, mask
 
     def _sent_before(self, size: int) -> Any:
-        """The contents of smaller tables, and bytes that reading whole words may touch."""
+        """The contents of smaller tables, followed by bytes that reading by words may touch."""
         found = np.zeros(size * self.width + SLACK, dtype=np.uint8)
         with (self.folder / "sent").open("rb") as file:
             file.readinto(found[:-SLACK].data)
         return found
 
     def keep_sent(self, level: int) -> None:
-        """All successors of a level were put into the table: it is as good as its level is."""
+        """Records that the tables hold all successors of a level."""
         if self.cached:
             aside = self._note.with_suffix(".aside")
             aside.write_text(f"{level} {self._sent_file()}")
             aside.replace(self._note)
 
     def _sent_file(self) -> str:
-        """Which file has the tables, and how large it is: that tells where each of them begins."""
+        """The identity and the size of the file with the tables."""
         found = os.fstat(self._file("sent"))
         return f"{found.st_ino} {found.st_size}"
 
@@ -503,20 +510,22 @@ class ShardSet:
 
 
 def is_sooner_whole(size: int, candidates: int) -> bool:
-    """Whether a disk reads so many bytes sooner than the pages that so many candidates touch in
-    them, each by itself."""
+    """Whether a disk reads `size` bytes sequentially in less time than the single pages that the
+    candidates touch.
+    """
     return candidates * PAGES_A_CANDIDATE * mmap.PAGESIZE >= size
 
 
 def line_of(block: bytes, owned: range) -> tuple[int, Any]:
-    """Where the candidates of a block lie, and how many there are of each part."""
+    """The address of a block's candidates, and their numbers by part."""
     counts = np.frombuffer(block, dtype=np.int64, count=len(owned))
     return np.frombuffer(block, dtype=np.uint8).ctypes.data + counts.nbytes, counts
 
 
 def candidates(worker: Worker, owned: range, width: int) -> tuple[Any, list[Any]]:
-    """The candidates in a worker's buckets for a shard, of `width` bytes: how many there are of
-    each part, and the bytes of each."""
+    """The candidates in a worker's buckets for a shard, of `width` bytes: their numbers by part,
+    and the bytes of each part.
+    """
     counts = worker.filled[owned.start : owned.stop]
     starts = worker.buckets[owned.start : owned.stop] - worker.area.address
     ends = starts + counts * width
@@ -524,6 +533,7 @@ def candidates(worker: Worker, owned: range, width: int) -> tuple[Any, list[Any]
 
 
 def block_of(counts: Any, parts: Sequence[Any]) -> bytes:
-    """Candidates for a shard as they go through Spark: counts by part as integers of 64 bits, then
-    the candidates, then bytes that reading whole words may touch."""
+    """Candidates for a shard as a block for Spark: numbers by part as integers of 64 bits, then the
+    candidates, then bytes that reading by words may touch.
+    """
     return b"".join([counts.tobytes(), *parts, bytes(SLACK)])

@@ -39,8 +39,8 @@ from .outbox import Home, Inbox, LostError, Note, Outbox, home_at, is_here
 from .shards import NoRoomError, ShardSet, block_of, candidates, line_of, owned_by
 
 OUTGOING = 1 << 24  # bytes of candidates that a task gathers before it sends them
-PIECE = 1 << 20  # bytes of states that are written at once: they stay in a cache
-MOST_TWICE = 1 << 28  # bytes of candidates in a file, up to which some may be there twice
+PIECE = 1 << 20  # bytes of states that are written at once, small enough for the processor's cache
+MOST_TWICE = 1 << 28  # most bytes of candidates in a file with duplicates
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ class Kit:
 
 @dataclass(frozen=True)
 class Place:
-    """The progress of a run, for each shard: the sizes of finished levels, the runs, where an
-    executor had its files last (none: what is sent to it goes through Spark), and where the
-    candidates for it lie, if its last level was expanded ahead. `finer` says that visited sets have
-    all parts of the hash."""
+    """The progress of a run, for each shard: the sizes of finished levels; the runs; the last home
+    of its files (None: messages to it go through Spark); and the notes of its candidates, if the
+    last level was expanded ahead. `finer`: visited sets use all parts of the hash.
+    """
 
     totals: list[list[int]]
     runs: list[list[Run]]
@@ -92,9 +92,10 @@ class Place:
 
 @dataclass
 class Expanded:
-    """The report of a task about the expansion of a shard's level. `damaged` names a run that can't
-    be read; `full` is the limit that its visited set has met. `notes` say for each owner where the
-    candidates lie, if the level was expanded ahead."""
+    """The report of a task about the expansion of a shard's level. `damaged` is an unreadable run;
+    `full` is the limit that its visited set has reached. `notes` are the places of each owner's
+    candidates, if the level was expanded ahead.
+    """
 
     shard: int
     taken: list[int]
@@ -108,10 +109,11 @@ class Expanded:
 
 @dataclass
 class Inserted:
-    """The report of a task about a shard's new level. `damaged` and `full` are as of `Expanded`;
-    `lost` says that a file of candidates can't be read. `home` is where the shard's files are.
-    `before` is the shard's report of the level before, if that came with the candidates, and
-    `ahead` the report of the new level, if that is expanded already."""
+    """The report of a task about a shard's new level. `damaged` and `full` are those of `Expanded`.
+    `lost`: a file of candidates is unreadable. `home` has the shard's files. `before` is the
+    shard's report of the previous level, if it came with the candidates, and `ahead` the report of
+    the new level, if it is already expanded.
+    """
 
     shard: int
     states: int = 0
@@ -128,7 +130,7 @@ class Inserted:
 
 @dataclass
 class Looked:
-    """The report of a task that reads a shard. `damaged` and `full` are as of `Expanded`."""
+    """The report of a task that reads a shard. `damaged` and `full` are those of `Expanded`."""
 
     found: list[Any] = field(default_factory=list[Any])
     damaged: str = ""
@@ -151,9 +153,9 @@ _process: _Process | None = None
 
 
 def _shard_set(kit: Kit, shard: int) -> ShardSet:
-    """A shard's set; this process keeps it mapped where it is in files."""
+    """A shard's set. This process keeps it mapped if it is in files."""
     global _process
-    gc.freeze()  # Spark collects garbage after each task: what that left isn't looked at again
+    gc.freeze()  # Spark collects garbage after each task: freeze the remaining objects
     if _process is None or _process.key != kit.key:
         before, _process = _process, None
         for held in before.sets.values() if before else ():
@@ -170,15 +172,14 @@ def _shard_set(kit: Kit, shard: int) -> ShardSet:
 
 @contextmanager
 def _finished(kit: Kit, place: Place, shard: int) -> Generator[ShardSet]:
-    """A shard's set, which holds the levels that are finished. Raises DamagedError and
-    NoRoomError."""
+    """A shard's set with the finished levels. Raises DamagedError and NoRoomError."""
     with _shard_set(kit, shard) as held:
         held.bring_to(place.totals[shard], place.runs[shard], kit.states_of, finer=place.finer)
         yield held
 
 
 def find_home(kit: Any, home: Iterable[int]) -> Iterator[Home]:
-    """Where a shard's files are."""
+    """The home of a shard's files."""
     kit, (shard,) = kit.value, home
     yield home_at(_shard_set(kit, shard).folder)
 
@@ -205,7 +206,7 @@ def expand(kit: Any, place: Any, home: Iterable[int]) -> Iterator[tuple[int, Sen
 
 
 def _why(error: Exception) -> tuple[str, str]:
-    """The run that can't be read, and the limit that was met, if one of both is why."""
+    """The unreadable run, or the reached limit, if one of them is the cause."""
     if isinstance(error, NoRoomError):
         return "", str(error)
     return str(error) if isinstance(error, DamagedError) else "", ""
@@ -234,18 +235,18 @@ def _expanded(held: ShardSet, sending: _Sending) -> Iterator[tuple[int, Sent]]:
 
 
 class _Sending:
-    """The messages of an attempt at a level: to shards on other machines blocks, and a candidate
-    only once, as far as the sender remembers; to those of this machine in files.
+    """The messages of an attempt at a level. Shards on other machines get blocks, and each
+    candidate only once, as far as the sender remembers. Shards on this machine get files.
 
-    Narrow states are written to a file as often as they are found, up to MOST_TWICE: there it takes
-    longer to look them up than to insert them once more.
+    Up to MOST_TWICE, short states are written to a file as often as they are found: a look-up would
+    take longer than a repeated insertion.
     """
 
     def __init__(self, kit: Kit, place: Place, held: ShardSet, told: Expanded) -> None:
         self.kit, self.held, self.told = kit, held, told
         self.here = [held.cached and is_here(home) for home in place.homes]
         self.outbox = Outbox(held.folder, held.last)
-        self.sent: tuple[Region, int] | None = None  # a table of what was sent, and its mask
+        self.sent: tuple[Region, int] | None = None  # the tables of sent states, and their mask
 
     def emptied(self) -> Iterator[tuple[int, Sent]]:
         """Empties the buckets, by owner."""
@@ -273,7 +274,7 @@ class _Sending:
         return self.sent
 
     def end(self) -> None:
-        """The level is whole: sent states may be remembered."""
+        """Ends a complete level: sent states may be remembered."""
         self.outbox.close()
         if self.sent is not None:
             self.held.keep_sent(self.held.last)
@@ -284,7 +285,8 @@ def insert(
 ) -> Iterator[Inserted]:
     """Inserts the candidates of a shard, writes new states to a run, and reports.
 
-    The arrivals come with the shard's number, and aren't empty: its sender's counts.
+    The arrivals come with the shard's number. They aren't empty, because its sender's counts are
+    among them.
     """
     items = iter(arrived)
     shard, (_, item) = next(items)
@@ -292,12 +294,12 @@ def insert(
     sent = _counted(chain([item], (item for _, (_, item) in items)), told)
     _insert(kit.value, place.value, sent, told)
     for _ in sent:
-        pass  # what its sender counted may still come
+        pass  # the sender's counts may still come
     yield told
 
 
 def insert_noted(kit: Any, place: Any, home: Iterable[int]) -> Iterator[Inserted]:
-    """The same for notes, which came with the `place`."""
+    """Does the work of `insert` for notes, which come with the `place`."""
     place, (shard,) = place.value, home
     told = Inserted(shard)
     _insert(kit.value, place, iter(place.notes[shard]), told)
@@ -325,7 +327,7 @@ def _insert(kit: Kit, place: Place, sent: Iterator[Sent], told: Inserted) -> Non
 
 
 def _ahead(kit: Kit, place: Place, held: ShardSet, shard: int) -> Expanded | None:
-    """The expansion of the level that was just inserted; none where not all goes to files."""
+    """Expands the level that was just inserted; None if a message can't go to a file."""
     told = Expanded(shard, [0] * kit.rows)
     sending = _Sending(kit, place, held, told)
     if not all(sending.here):
@@ -338,8 +340,9 @@ def _ahead(kit: Kit, place: Place, held: ShardSet, shard: int) -> Expanded | Non
 
 
 def _put(held: ShardSet, sent: Iterable[Sent]) -> None:
-    """Blocks are inserted as they come, and files at once: a part of the set is in the cache
-    then."""
+    """Inserts blocks as they come, and all files together: a part of the set then stays in the
+    processor's cache.
+    """
     notes: list[Note] = []
     for item in sent:
         if isinstance(item, Note):
@@ -352,7 +355,7 @@ def _put(held: ShardSet, sent: Iterable[Sent]) -> None:
 
 
 def _counted(items: Iterable[Sent | Expanded], told: Inserted) -> Iterator[Sent]:
-    """The candidates among the messages; its sender's counts go into the report."""
+    """Yields the candidates among the messages. The sender's counts go into the report."""
     for item in items:
         if isinstance(item, Expanded):
             told.before = item
@@ -361,7 +364,7 @@ def _counted(items: Iterable[Sent | Expanded], told: Inserted) -> Iterator[Sent]
 
 
 def _write(kit: Kit, held: ShardSet, runs: list[Run], told: Inserted) -> None:
-    """Writes the last level, and with it those of runs that it is to be merged with."""
+    """Writes the last level, merged with the levels of the last runs."""
     level = len(held.levels) - 1
     new = Run("", level, level, told.states, 0, "")
     merged = to_merge([*runs, new])
@@ -397,7 +400,7 @@ def look_back(
 def look_for(
     kit: Any, place: Any, every: Sequence[Sought], packing: Packing, home: Iterable[int]
 ) -> Iterator[Looked]:
-    """Whether a shard's states have each of those sought."""
+    """Whether each of the sought states is among a shard's states."""
     kit, place, (shard,) = kit.value, place.value, home
 
     def look(held: ShardSet) -> list[bool]:

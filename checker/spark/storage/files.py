@@ -1,6 +1,7 @@
 """Durable files of a run, in a local folder or a file system that Arrow knows by its URI.
 
-A file is written aside and renamed, so that one of the final name is whole; none is overwritten.
+A file is written under another name and renamed: a file with the final name is complete. No file is
+overwritten.
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
@@ -20,7 +21,7 @@ from pyarrow import fs
 from ...native.search.checkpoint import CheckpointError
 
 SUCCESS = "_SUCCESS"
-TRIES = 3  # of a write, before the storage is said to be at fault
+TRIES = 3  # of a write, before an error of the storage is reported
 
 
 class StorageError(CheckpointError):
@@ -28,13 +29,13 @@ class StorageError(CheckpointError):
 
 
 class TakenError(StorageError):
-    """A name that was to be new, and isn't."""
+    """A name already exists."""
 
 
 class Storage:
     """A folder by its path or URI (`file`, `hdfs`, `s3`, `gs`, ...), for this process and others.
 
-    Raises StorageError for a URI that Arrow has no file system for.
+    Raises StorageError for a URI without a file system in Arrow.
     """
 
     def __init__(self, uri: str) -> None:
@@ -50,10 +51,11 @@ class Storage:
             raise StorageError(f"can't use {uri}: {_reason(error)}") from None
 
     def write(self, name: str, content: Any, *, exclusive: bool = False) -> None:
-        """Writes bytes to a file of a new name, whole or not at all.
+        """Writes bytes to a new file, completely or not at all.
 
-        With `exclusive`, of several processes that write one name at once only the first one does;
-        the others raise Taken. That holds for local folders: a move decides elsewhere.
+        With `exclusive`, if several processes write one name at once, only the first one succeeds;
+        the others raise TakenError. This holds only for local folders; elsewhere the last move
+        wins.
         """
         path = f"{self.root}/{name}"
         folder, _, base = path.rpartition("/")
@@ -64,7 +66,7 @@ class Storage:
                 with self.fs.open_output_stream(aside) as file:
                     file.write(content)
                 if exclusive and self.fs.type_name == "local":
-                    os.link(aside, path)  # never over a file that there is
+                    os.link(aside, path)  # never replaces a file
                     os.unlink(aside)
                 else:
                     self.fs.move(aside, path)
@@ -87,7 +89,7 @@ class Storage:
             raise StorageError(f"can't read {self.root}/{name}: {_reason(error)}") from None
 
     def sizes(self) -> dict[str, int]:
-        """The files by name, with their sizes in bytes; none where there is no such folder."""
+        """The files by name, with their sizes in bytes; empty if there is no such folder."""
         selector = fs.FileSelector(self.root, recursive=True, allow_not_found=True)
         try:
             found = self.fs.get_file_info(selector)
@@ -97,7 +99,7 @@ class Storage:
         return {i.path.removeprefix(root): i.size or 0 for i in found if i.is_file}
 
     def delete(self, name: str) -> None:
-        """Deletes a file that nobody needs; one that stays does no harm."""
+        """Deletes an unneeded file. A failure does no harm."""
         with suppress(OSError, pa.ArrowException):
             self.fs.delete_file(f"{self.root}/{name}")
 
@@ -115,16 +117,18 @@ class Storage:
 
     @property
     def has_folders(self) -> bool:
-        """Whether a folder can be renamed at once. In an object storage it is a part of names."""
+        """Whether the storage can rename folders. In an object storage a folder is only a prefix of
+        names.
+        """
         return self.fs.type_name in ("local", "hdfs")
 
 
 @contextmanager
 def written(uri: str) -> Generator[Storage]:
-    """A folder to write to that is at `uri` once the block has ended well, and else is gone.
+    """A new folder to write to. It is at `uri` if the block succeeds, else it is deleted.
 
-    In an object storage files are seen as they are written. A last file, `_SUCCESS`, says that the
-    folder is whole. Raises StorageError where the folder holds files.
+    In an object storage files are visible immediately, and a last file `_SUCCESS` marks a complete
+    folder. Raises StorageError if the folder holds files.
     """
     final = Storage(uri.rstrip("/"))
     if final.sizes():

@@ -1,4 +1,4 @@
-"""Paths as Spark itself reads and writes them: any file system that Hadoop knows by its URI."""
+"""Paths that Spark itself reads and writes, in all file systems of Hadoop."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -19,18 +19,19 @@ LOCAL = "^file:/+"
 
 
 def local(uri: str) -> str:
-    """A file of this machine by its path, any other by its URI."""
+    """The path of a file on this machine, or the URI of any other file."""
     return re.sub(LOCAL, "/", uri)
 
 
 class Paths:
     """The file systems of a session. Raises SparkError for a session of Spark Connect; methods
-    raise it for a path that can't be used."""
+    raise it for an unusable path.
+    """
 
     def __init__(self, session: Any) -> None:
         try:
             java = session._jvm
-        except AttributeError:  # PySpark's own kind of it
+        except AttributeError:  # PySpark's own error type
             raise SparkError(NOT_BY_CONNECT) from None
         self.path: Any = java.org.apache.hadoop.fs.Path
         self.configuration = session._jsc.hadoopConfiguration()
@@ -39,12 +40,13 @@ class Paths:
         try:
             path = self.path(uri)
             return path, path.getFileSystem(self.configuration)
-        except Exception as error:  # of many kinds, from Java
+        except Exception as error:  # various types, from Java
             raise SparkError(f"can't use {uri}: {reason(error)}") from None
 
     def files(self, uri: str) -> dict[str, int]:
-        """The files of a folder and those below it, or the file itself, with their sizes in bytes;
-        those whose names begin with a dot or an underscore are none."""
+        """The files of a folder and its subfolders, or the file itself, with their sizes in bytes,
+        without names that begin with a dot or an underscore.
+        """
         path, system = self._open(uri)
         found: dict[str, int] = {}
         try:
@@ -67,7 +69,7 @@ class Paths:
 
     @contextmanager
     def written(self, uri: str) -> Generator[str]:
-        """A folder to write to that is called `uri` when all went well, and else is gone."""
+        """A new folder to write to. It is at `uri` if the block succeeds, else it is deleted."""
         final, system = self._open(uri)
         try:
             if system.exists(final):

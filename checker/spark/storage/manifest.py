@@ -1,7 +1,7 @@
-"""The content of a run's folder: whose states, and which files count.
+"""The content of a run's folder: the identity of the run, and the valid files.
 
-Each finished level is a new file `manifest-N.json`; the one with the largest number counts. Files
-that it doesn't name were left by something that died, and are deleted.
+Each finished level writes a new file `manifest-N.json`; only the one with the largest number is
+valid. Files that it doesn't list were left by a process that died, and are deleted.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _valid = validator(
 
 
 def _of_this_version(data: dict[str, Any]) -> Any:
-    """Raises DamagedError for a manifest of another format, before its shape is looked at."""
+    """Raises DamagedError for a manifest of another format, before other checks."""
     if data.get("format", FORMAT) != FORMAT:
         there = str(data["format"])[:20]
         raise DamagedError(f"its format is {there!r}, and this version reads {FORMAT!r}")
@@ -63,7 +63,7 @@ def _of_this_version(data: dict[str, Any]) -> Any:
 def newest(storage: Storage, sizes: Iterable[str]) -> tuple[str, dict[str, Any]]:
     """The name and content of the newest manifest among the folder's files.
 
-    Raises CheckpointError where the folder holds no run, or its manifest is damaged.
+    Raises CheckpointError if the folder holds no run, or its manifest is damaged.
     """
     uri = storage.uri
     serials = sorted(name for name in sizes if name.startswith("manifest-"))
@@ -82,24 +82,26 @@ def newest(storage: Storage, sizes: Iterable[str]) -> tuple[str, dict[str, Any]]
 
 @dataclass
 class Level:
-    """A finished level: its states in each shard, and the steps of each row in the levels before
-    it, all together, with the depth of the states to which it led first. Of levels that were
-    explored in one process only the last one has these."""
+    """A finished level: its number of states in each shard; the steps of each row up to the level;
+    and the depth of the first state that each row led to. Of the levels that one process explored,
+    only the last one has steps and depths.
+    """
 
     states: list[int]
     taken: list[int]
     first: list[int]
     seconds: float
     sent: int = 0
-    """Candidates that were sent to their owners to find the level."""
+    """The number of candidates that were sent for the level."""
     sent_bytes: int = 0
     written_bytes: int = 0
 
 
 @dataclass
 class Manifest:
-    """A run's state as of its last finished level. `identity` must be equal in a resumed run;
-    `declared` is the system as `load_system` takes it."""
+    """The state of a run after its last finished level. Only a run with an equal `identity` is
+    resumed. `declared` is the system's name for `load_system`.
+    """
 
     storage: Storage
     identity: dict[str, Any]
@@ -111,14 +113,14 @@ class Manifest:
     runs: list[list[Run]] = field(default_factory=list[list[Run]])
     serial: int = 0
     saved: set[str] = field(default_factory=set[str])
-    """The files of what was saved last: an end in the middle of a change may leave other runs."""
+    """The files of the last saved manifest. An interrupted change may leave other files."""
 
     def __post_init__(self) -> None:
         self.identity = {"format": FORMAT, **self.identity}
         self.runs = self.runs or [[] for _ in range(self.shards)]
 
     def begin(self) -> None:
-        """Makes the folder. Raises CheckpointError where it holds a run, or can't be written."""
+        """Makes the folder. Raises CheckpointError if it holds a run, or isn't writable."""
         if any(name.startswith("manifest") for name in self.storage.sizes()):
             uri = self.storage.uri
             raise CheckpointError(
@@ -127,9 +129,9 @@ class Manifest:
         self.save()
 
     def save(self) -> None:
-        """Makes this manifest the state of the run, and deletes files that it no longer names.
+        """Saves this manifest as the state of the run, and deletes files that it no longer lists.
 
-        Raises CheckpointError where another process has gone on with the run.
+        Raises CheckpointError if another process has continued the run.
         """
         last = _last(self.storage.sizes())
         in_use = f"{self.storage.uri} is in use: another process has gone on with its run"
@@ -157,8 +159,7 @@ class Manifest:
         return json.dumps(seal(data)).encode()
 
     def load(self, shards: int | None) -> None:
-        """Takes over the folder's manifest, and deletes files that don't count. Raises as
-        `read`."""
+        """Loads the folder's manifest, and deletes unlisted files. Raises the errors of `read`."""
         sizes = self.read(shards)
         self._delete_others(sizes)
         for run in list(self.each_run()):
@@ -166,8 +167,9 @@ class Manifest:
                 self.roll_back(run.first)
 
     def tidy(self) -> None:
-        """Deletes files that don't count, unless another process has continued the run; a storage
-        that can't be listed is left as it is."""
+        """Deletes unlisted files, unless another process has continued the run. If the storage
+        can't be listed, it does nothing.
+        """
         with suppress(StorageError):
             sizes = self.storage.sizes()
             if _last(sizes) == _name(self.serial):
@@ -183,7 +185,8 @@ class Manifest:
 
     def read(self, shards: int | None) -> dict[str, int]:
         """Reads the folder's manifest, and returns the sizes of its files. Raises CheckpointError
-        for another run's folder, or one that holds none."""
+        for the folder of another run, or without a run.
+        """
         uri = self.storage.uri
         sizes = self.storage.sizes()
         name, data = newest(self.storage, sizes)
@@ -202,7 +205,7 @@ class Manifest:
         return sizes
 
     def _fits(self) -> bool:
-        """Whether each shard's runs hold as many states as its levels have."""
+        """Whether each shard's runs hold the number of states of its levels."""
         shards = range(self.shards)
         return (
             len(self.runs) == self.shards
@@ -219,7 +222,7 @@ class Manifest:
         return (run for runs in self.runs for run in runs)
 
     def finish(self, level: Level, new: list[tuple[int, list[Run]]]) -> None:
-        """Adds a level, with the present last runs of shards instead of some before."""
+        """Adds a level. The new runs of shards replace the runs that were merged."""
         self.levels.append(level)
         replaced: set[str] = set()
         for shard, added in new:
@@ -231,10 +234,11 @@ class Manifest:
             self.storage.delete(file)
 
     def roll_back(self, level: int) -> None:
-        """Forgets the levels from `level` on, those before it that a run holds with them, and then
-        those up to one of which steps are known."""
+        """Drops the levels from `level` on, earlier levels in the same files, and levels without
+        known steps before them.
+        """
         level = min(level, len(self.levels))
-        # a file of several levels is left whole or not at all
+        # a file of several levels is kept as a whole or not at all
         while any(run.first < level <= run.last for run in self.each_run()):
             level = min(run.first for run in self.each_run() if run.first < level <= run.last)
         while level and not self.levels[level - 1].taken:
@@ -245,7 +249,7 @@ class Manifest:
 
 
 def _last(names: Iterable[str]) -> str:
-    """The name of the manifest that counts; none where there is none."""
+    """The name of the valid manifest, or None."""
     return max((name for name in names if name.startswith("manifest-")), default="")
 
 

@@ -1,6 +1,6 @@
 """Runs: Parquet files with the packed states of some levels of a shard, level by level.
 
-A row is a state: its level, and the packed state. A row group is of one level.
+A row is a state: its level, and the packed state. A row group holds one level.
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
@@ -21,8 +21,8 @@ from ....checksums import DamagedError, checksum
 from ...native.store.part_plan import WHOLE
 from .files import Storage, StorageError
 
-MERGED_AT = 8  # runs of like size that become one
-MOST_MERGED = 1 << 20  # states of a run from which on it stays as it is
+MERGED_AT = 8  # runs of similar size that are merged
+MOST_MERGED = 1 << 20  # least states of a run that isn't merged any more
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class Run:
     checksum: str
 
     def as_json(self) -> dict[str, Any]:
-        """The run as plain data."""
+        """The run for JSON."""
         return asdict(self)
 
 
 def write_run(storage: Storage, shard: int, levels: Iterable[tuple[int, Any]], stride: int) -> Run:
     """Writes packed states, given as bytes in parts of one level each and in the order of levels.
 
-    A compressor makes a quarter of wide states; of narrow ones, little is left to take away."""
+    Compression reduces long states to a quarter, but short ones little."""
     state = pa.binary(stride)
     columns = (
         pa.field("level", pa.int32(), nullable=False),
@@ -73,7 +73,7 @@ def write_run(storage: Storage, shard: int, levels: Iterable[tuple[int, Any]], s
             count += several
     content = sink.getvalue()
     first, last = numbers[0], numbers[-1]
-    # a name of its own: what a task that died has left is never taken for what another wrote
+    # a unique name: a dead task's file is never confused with another one
     file = f"shard-{shard:03}/levels-{first:05}-{last:05}-{uuid.uuid4().hex[:8]}.parquet"
     storage.write(file, content)
     return Run(file, first, last, count, content.size, checksum(content))
@@ -96,14 +96,14 @@ def read_run(storage: Storage, run: Run, stride: int) -> Iterator[tuple[int, byt
 
 
 def packed_in(states: Any) -> bytes:
-    """The packed states in an Arrow array, one behind the other."""
+    """The packed states in an Arrow array, contiguous."""
     stride = states.type.byte_width
     first, end = states.offset * stride, (states.offset + len(states)) * stride
     return states.buffers()[1][first:end].to_pybytes()
 
 
 def to_merge(runs: list[Run]) -> int:
-    """How many of the last runs should become one: each is smaller than the others together."""
+    """The number of last runs to merge: each is smaller than the others together."""
     for first in range(max(0, len(runs) - MERGED_AT + 1)):
         sizes = [run.states for run in runs[first:]]
         if max(sizes) <= sum(sizes) - max(sizes) and sum(sizes) <= MOST_MERGED:

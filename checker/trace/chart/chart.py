@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Arrow:
-    """A message on its way: `sent` and `taken` are numbers of steps, which begin with 1. Sent is 0
-    where it was in flight at first, taken is none where it still is at the end. `fate` is set if it
-    wasn't simply taken (`lost`, `refused`), `again` whether it had been taken before."""
+    """A message between two steps, which are numbered from 1. `sent` is 0 if the message was in
+    flight at first; `taken` is None if it is still in flight at the end. `fate` is set if it wasn't
+    just taken (`lost`, `refused`). `again`: it had been taken before.
+    """
 
     message: str
     fields: tuple[tuple[str, str], ...]
@@ -31,7 +32,7 @@ class Arrow:
 
     @property
     def is_late(self) -> bool:
-        """Whether other steps came between."""
+        """Whether there are other steps between `sent` and `taken`."""
         return self.taken is not None and self.taken > self.sent + 1
 
 
@@ -50,7 +51,7 @@ class ChartStep:
     table: str = ""
 
     def receiver(self, arrow: Arrow) -> str:
-        """Whom a message of the step goes to, where it sends several of the kind; empty if not."""
+        """The addressee of a message, if the step sends several of the kind; else empty."""
         alike = sum(other.message == arrow.message for other in self.sent)
         return f" to {arrow.target}" if alike > 1 else ""
 
@@ -65,9 +66,9 @@ class Chart:
     """Messages that nobody took."""
     loop: int | None = None
     titles: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The names of lanes and messages in pictures, where they differ."""
+    """The names of lanes and messages in pictures, if they differ."""
     harmful: int | None = None
-    """The number of the step that did the harm, where a property doesn't hold at the end."""
+    """The number of the harmful step, if a property doesn't hold at the end."""
 
     @property
     def marked(self) -> int:
@@ -75,7 +76,7 @@ class Chart:
         return self.harmful or len(self.steps)
 
     def titled(self) -> Chart:
-        """The chart with these names, as pictures show it."""
+        """The chart with its names in pictures."""
 
         def name(known: str) -> str:
             return self.titles.get(known, known)
@@ -104,8 +105,9 @@ class Chart:
 
 
 def in_brief(chart: Chart, system: System) -> Chart:
-    """The chart in brief: the actors and their steps. Of the changes only the machines' new states
-    are left."""
+    """The chart in brief: the actors and their steps, without changes except the machines' new
+    states.
+    """
     states = {
         machine.name: machine.state.data.name
         for machine in system.machines
@@ -120,7 +122,7 @@ def in_brief(chart: Chart, system: System) -> Chart:
 
 
 def chart_of(trace: Trace) -> Chart:
-    """The chart of a trace; lanes are in the order in which their machines come into it."""
+    """The chart of a trace. Lanes are in the order of their first steps."""
     arrows = _Arrows()
     taken = [arrows.step(number, step) for number, step in enumerate(trace.steps, 1)]
     steps = [
@@ -172,15 +174,16 @@ def _changes(step: TraceStep) -> Iterator[str]:
 
 
 class _Arrows:
-    """The messages of a run, by where they were sent and taken. Of equal ones in flight, the one
-    that was sent first is taken first."""
+    """The messages of a run, with the steps that sent and took them. Of equal messages in flight,
+    the one that was sent first is taken first.
+    """
 
     def __init__(self) -> None:
         self.found: list[Arrow] = []
         self._waiting: defaultdict[str, list[int]] = defaultdict(list)
 
     def step(self, number: int, step: TraceStep) -> tuple[int | None, list[int]]:
-        """The place in `found` of the arrow that a step takes, and of those that it sends."""
+        """The indices in `found` of the arrow that a step takes, and of those that it sends."""
         verb = step.action.partition("(")[0]
         took = None
         if step.about is not None:
@@ -191,7 +194,7 @@ class _Arrows:
         sent: list[int] = []
         for message in step.sent:
             if step.about is not None and took is not None and _key(message) == _key(step.about):
-                # it stays in flight: a second arrow from where the first one began
+                # it stays in flight: a second arrow from the same step
                 first = self.found[took]
                 self._wait(message, replace(first, taken=None, fate="", again=True))
                 continue

@@ -1,4 +1,4 @@
-"""The logs of a state as pictures and terminals show them: entries by offset, and their ends."""
+"""The logs of a state for pictures and terminals: entries by offset, and their ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DATA, COMMIT, ABORT = "data", "commit", "abort"
 class LogEntry:
     """An entry: its offset, whether it is data or a marker, and its text in up to three parts.
 
-    `is_visible` is none where nothing is declared about a read_committed consumer.
+    `is_visible` is None if the declaration doesn't mention a read_committed consumer.
     """
 
     offset: int
@@ -37,7 +37,7 @@ class LogEntry:
 
 @dataclass(frozen=True)
 class ShownLog:
-    """A log in a state. The ends are offsets, or none where a system has no such end."""
+    """A log in a state. The ends are offsets, or None if the system doesn't declare them."""
 
     title: str
     entries: tuple[LogEntry, ...]
@@ -50,7 +50,7 @@ class ShownLog:
         return self.entries[-1].offset + 1 if self.entries else 0
 
     def below(self, offset: int) -> bool:
-        """Whether a read_committed consumer may read as far as this offset."""
+        """Whether a read_committed consumer may read this offset."""
         ends = (self.high_watermark, self.last_stable_offset)
         return all(end is None or offset < end for end in ends)
 
@@ -61,8 +61,9 @@ class ShownLog:
 
     @property
     def consumer(self) -> tuple[str, ...]:
-        """For each entry, the view of a read_committed consumer: read, skipped, waits, or nothing
-        where that isn't declared."""
+        """For each entry, the view of a read_committed consumer: read, skipped, waits, or empty if
+        it isn't declared.
+        """
         return tuple(self._view(entry) for entry in self.entries)
 
     def _view(self, entry: LogEntry) -> str:
@@ -75,8 +76,9 @@ class ShownLog:
 
 @dataclass(frozen=True)
 class ShownRecords:
-    """The records of a log of which the state has the last one: those of the run so far, each as
-    its fields. A run that begins with a record has it first."""
+    """The records of a compacted log, whose last record is in the state: all records of the run so
+    far, each as its fields. If the initial state has a record, it is the first one.
+    """
 
     title: str
     records: tuple[tuple[tuple[str, str], ...], ...]
@@ -154,7 +156,7 @@ class _State:
         return LogEntry(offset, marker, record, ", ".join(producer), is_open, visible)
 
     def short(self, value: Operand, scope: Mapping[Expression, Value], name: str) -> str:
-        """A number, or an instance of a key by its number; `name` stands before it."""
+        """A number, or the number of a key's instance, after `name`."""
         found = self.value(lift(value), scope)
         is_number = isinstance(found, int) and not isinstance(found, bool)
         return f"{name}{found}" if is_number else self.text(value, scope)
@@ -179,7 +181,7 @@ def _capital(text: str) -> str:
 
 
 def to_lines(logs: Logs, before: Logs | None = None) -> Iterator[str]:
-    """The logs in lines of text; with `before`, those that are other than there."""
+    """The logs as lines of text; with `before`, only logs that differ from it."""
     for at, log in enumerate(logs):
         if before is not None and before[at] == log:
             continue

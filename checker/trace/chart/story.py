@@ -1,4 +1,4 @@
-"""A trace in sentences, one for each step, each with the source of the row that was taken."""
+"""A trace in sentences, one for each step, with the source of its row."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from ....language import Instance
 from ...verdict.constant_folding import declared_rows
 from .chart import Arrow, Chart, ChartStep
 
-MOST = 4  # changes in a sentence; the chart has all of them
+MOST = 4  # most changes in a sentence; the chart has all
 IN_BRIEF = 8
 """The most sentences of a run in brief."""
 
 
 def in_brief(chart: Chart, instance: Instance, states: Mapping[str, str], reason: str) -> list[str]:
-    """The run in at most IN_BRIEF sentences: what each actor knows at the end, the step that did
-    the harm, and the `reason` that something is wrong. `states` are those of the actors then."""
+    """The run in at most IN_BRIEF sentences: the last state of each actor, the harmful step, and
+    the `reason` of the verdict. `states` are the actors' states at the end.
+    """
     shown = chart.titled()
     told = dict(zip(shown.lanes, chart.lanes, strict=True))
     actors: list[str] = []

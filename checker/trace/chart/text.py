@@ -1,4 +1,4 @@
-"""Sequence charts for a terminal: lanes on the left, what happens beside them."""
+"""Sequence charts for a terminal: lanes on the left, events on the right."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ WIDTH = 100
 LEAST, WIDEST = 56, 14
 """Columns: of the text beside the lanes at least, of a lane at most."""
 
-_JOINED = "\xa0"  # a space at which no line ends
+_JOINED = "\xa0"  # a no-break space
 
 
 def to_lines(chart: Chart, width: int = WIDTH, logs: TypingSequence[Logs] = ()) -> list[str]:
-    """The chart in lines of `width` characters: no name is broken over two lines, and that of a
-    lane is cut where there is no room for it. With the `logs` of each state, those that a step
-    changes stand below it."""
+    """The chart in lines of `width` characters. Names aren't broken, and the name of a lane is cut
+    if there is no room. With the `logs` of each state, logs that a step changes are below the step.
+    """
     return [line.rstrip() for line in _Text(chart, width, logs).lines()]
 
 
@@ -58,7 +58,7 @@ class _Text:
         yield from self.chart.left_over()
 
     def _names(self) -> Iterator[str]:
-        """The names above their lanes; every other one on a second line where there is no room."""
+        """The names above their lanes. Every other one is on a second line if there is no room."""
         rows = 2 if any(len(name) >= self.lane for name in self.chart.lanes) else 1
         for row in range(rows):
             line = ""
@@ -90,21 +90,22 @@ class _Text:
         return self._lanes([*line, (there, start), (here - way, head), (here, "●")])
 
     def _beside(self, step: ChartStep) -> Iterator[str]:
-        """The event, and indented below it the message's fields, the changes, and the messages that
-        no arrow of the next step shows."""
+        """The event, and indented below it the message's fields, the changes, and sent messages
+        without an arrow to the next step.
+        """
         inside = f"({step.detail})" if step.detail else ""
         late = f", sent at step {step.took.sent}" if step.took and step.took.is_late else ""
         yield from self._wrapped([f"{step.event}{inside}", f"[{step.row}]{late}"], "")
         if step.took is not None:
             yield from self._wrapped([f"{name}={value}" for name, value in step.took.fields])
         yield from self._wrapped([f"{change};" for change in step.changes])
-        for arrow in step.sent:  # what is taken at once shows by its arrow, but for one to oneself
+        for arrow in step.sent:  # the next step shows its message, unless the sender takes it
             to, at_once = step.receiver(arrow), arrow.taken == step.number + 1
             if to or not at_once or arrow.target == step.lane:
                 yield from self._wrapped([f"sends {arrow.message}{to}, {_taken(arrow)}"])
 
     def _wrapped(self, parts: list[str], indent: str = "  ") -> list[str]:
-        """The parts in lines; one that fits into a line isn't broken."""
+        """The parts in lines. A part that fits into a line isn't broken."""
         room = self.width - self.number - 3 - self.lane * len(self.chart.lanes)
         whole = (part.replace(" ", _JOINED) if len(part) < room - 2 else part for part in parts)
         lines = textwrap.wrap(

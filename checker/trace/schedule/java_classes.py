@@ -1,6 +1,6 @@
-"""A run as a test in Java of Kafka's own coordinators, with clients, leaders and network by hand.
+"""A run as a Java test of Kafka's own coordinators, with simulated clients, leaders and network.
 
-The steps inside of a broker: checker/trace/schedule/java/classes/Coordinators.java.
+The steps inside a broker are in checker/trace/schedule/java/classes/Coordinators.java.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ class {name} {{
 def class_test(
     chart: Chart, broken: str, reason: str, release: str, *, version: int, largest: int
 ) -> tuple[str, dict[str, str]]:
-    """The name of the test, and the files of a Maven project that has it, by their paths.
+    """The name of the test, and the files of its Maven project, by path.
 
-    `broken` is the property that the run breaks, `reason` describes the run. `release` is the one
-    that should take all steps, empty where none does; `version` is that of transactions, `largest`
-    the largest epoch of the run, which stands for Kafka's. Raises NoScheduleError where
-    coordinators alone can't take the run, or don't show whether the property holds.
+    `broken` is the property that the run breaks, `reason` describes the run. `release` is the
+    release that takes all steps, or empty. `version` is the transaction version. `largest` is the
+    largest epoch of the run; it represents Kafka's. Raises NoScheduleError if coordinators alone
+    can't take the run, or don't show whether the property holds.
     """
     if broken not in ENDS:
         known = ", ".join(sorted(ENDS))
@@ -122,7 +122,7 @@ class _Steps:
         """By the identity of an answer, the request that it is to."""
 
     def lines(self) -> Iterator[str]:
-        """A call to a line, behind the number of its step."""
+        """A line for each call, after the number of its step."""
         later = self._later()
         for step in self.chart.steps:
             calls = [*self._of(step), *later.get(step.number, ())]
@@ -133,7 +133,7 @@ class _Steps:
                 yield from calls
 
     def _later(self) -> dict[int, list[str]]:
-        """A request at one step that is taken at a later one."""
+        """The names of requests that are sent at one step and taken at a later one."""
         found: dict[int, list[str]] = {}
         for step in self.chart.steps:
             arrow = step.took
@@ -147,7 +147,9 @@ class _Steps:
         return found
 
     def _asked(self, arrow: Arrow) -> tuple[int, str]:
-        """When a client asked, and which: a leader asks for the batches that it received."""
+        """The step of a client's request, and the client. A leader's request belongs to the client
+        of its batch.
+        """
         if arrow.message != "AddPartitionsByLeader":
             return arrow.sent, arrow.source
         produce = self.chart.steps[arrow.sent - 1].took
@@ -200,7 +202,7 @@ class _Steps:
 
 
 def _key(arrow: Arrow) -> tuple[object, ...]:
-    """The data that both arrows of a request share that is taken twice."""
+    """The data that both arrows of a duplicated request share."""
     return arrow.message, arrow.source, arrow.fields, arrow.sent
 
 

@@ -1,4 +1,6 @@
-"""A schedule as a test in Java, for Maven: Kafka's own client, through the proxy, on a broker."""
+"""A schedule as a Java test for Maven: Kafka's own client connects to a broker through the
+proxy.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +46,10 @@ class {name} {{
 def java_test(
     schedule: Schedule, broken: str, reason: str, partitions: int
 ) -> tuple[str, dict[str, str]]:
-    """The name of the test, and the files of a Maven project that has it, by their paths.
+    """The name of the test, and the files of its Maven project, by path.
 
     `broken` is the property that the run breaks, `reason` describes the run. Raises NoScheduleError
-    where nobody outside of a broker can see whether the property holds.
+    if the property isn't visible outside of a broker.
     """
     if broken not in ENDS:
         known = ", ".join(sorted(ENDS))
@@ -81,7 +83,7 @@ def comment(text: str) -> str:
 
 
 def _settings(schedule: Schedule) -> Iterator[str]:
-    """The settings of the clients, which give up a batch in time where the run's do."""
+    """The settings of the clients. Their batches expire in time if the run's do."""
     found = {"transaction.timeout.ms": "1000" if schedule.timeouts else "60000"}
     if schedule.expiries:
         found |= {"request.timeout.ms": "1500", "delivery.timeout.ms": "1500"}
@@ -106,7 +108,7 @@ def _body(schedule: Schedule, broken: str) -> Iterator[str]:
         steps.append((step, [f"Thread.sleep({CLOCK_MS});  // its transaction times out"]))
     for step in schedule.expiries:
         waits = [f'run.awaitRecords("{client}");' for client in clients]
-        # What follows would wait behind a request that is held, on its connection.
+        # Later requests would wait behind a held request on its connection.
         steps.append((step, [*waits, "Thread.sleep(1_000);  // its request is given up, too"]))
     for step, lines in sorted(steps, key=lambda each: each[0]):
         yield f"// step {step}"

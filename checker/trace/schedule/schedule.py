@@ -1,7 +1,7 @@
 """A run of the checker as a schedule for clients and brokers: the application's steps, and the
-requests or answers that are lost, late or duplicated, in the words of fault.schema.json.
+lost, late or duplicated requests and responses, in the form of fault.schema.json.
 
-Steps between brokers happen by themselves, in an order that no client controls.
+No client controls the order of steps between brokers.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ INSIDE: Final = (
 
 
 class NoScheduleError(ValueError):
-    """A run that can't become a test. A line says why."""
+    """A run can't become a test. The message is one line with the reason."""
 
 
 class Call(NamedTuple):
-    """An application's call at a step: `what` is one of CALLS, about `on` (a transaction, or a
-    partition). It `ends` at the step that answers it, where one does."""
+    """An application's call at a step. `what` is one of CALLS, `on` a transaction or a partition.
+    The call `ends` at the step with its result, if any.
+    """
 
     step: int
     client: str
@@ -59,14 +60,15 @@ class Call(NamedTuple):
     ends: int | None = None
 
     def text(self) -> str:
-        """It in a few words."""
+        """The text of the call."""
         return f"{self.client} {self.what}({self.on})"
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The calls of a run, its faults, the steps at which a transaction times out by the clock, and
-    those at which a client gives up a batch."""
+    """The calls of a run, its faults, the steps at which a transaction times out, and the steps at
+    which a client's batch expires.
+    """
 
     calls: tuple[Call, ...]
     faults: tuple[Mapping[str, Any], ...]
@@ -79,8 +81,9 @@ class Schedule:
 
 
 def schedule_of(chart: Chart, *, by_clock: bool) -> Schedule:
-    """The schedule that a run is. `by_clock` says that the brokers are real, and a transaction
-    times out by their clock alone. Raises NoScheduleError."""
+    """The schedule of a run. `by_clock`: the brokers are real, and only their clock times out a
+    transaction. Raises NoScheduleError.
+    """
     inside = [step for step in chart.steps if step.event in INSIDE]
     if inside:
         raise NoScheduleError(
@@ -103,7 +106,7 @@ class _Run:
         again = [step.took for step in chart.steps if step.took is not None and step.took.again]
         self.again = [arrow for arrow in again if arrow.message in REQUESTS]
         self.requests = [arrow for arrow in arrows if arrow.message in REQUESTS]
-        self.requests += [  # those that are taken in the step that sends them have no other
+        self.requests += [  # requests that are taken in the step that sends them have no arrow
             step.took
             for step in chart.steps
             if step.took is not None
@@ -131,7 +134,7 @@ class _Run:
             elif step.event == "drain":
                 partition = step.detail.partition(",")[0]
                 if (step.lane, step.detail) in drained:
-                    continue  # its batch is sent again
+                    continue  # the batch is sent again
                 drained.add((step.lane, step.detail))
                 if (step.lane, partition) in sent:
                     sent.remove((step.lane, partition))
@@ -235,7 +238,9 @@ class _Run:
         return self._fault(BY_FAULT[step.event], last, step.number) | {"when": "after"}
 
     def _effect(self, request: Arrow) -> int:
-        """The step by which a request has had its effect: a coordinator's is in its log then."""
+        """The step at which a request has taken effect: for a coordinator, the next append to its
+        log.
+        """
         taken = request.taken or len(self.steps)
         if request.message == "Produce":
             return taken
@@ -243,7 +248,7 @@ class _Run:
         return next((number for number in logged if number > taken), len(self.steps))
 
     def _times_out(self, start: int, end: int) -> bool:
-        """Whether a transaction times out in between, by the brokers' clock."""
+        """Whether a transaction times out between two steps, by the brokers' clock."""
         return self.by_clock and any(
             step.event == "transaction timeout" and start < step.number < end for step in self.steps
         )
@@ -258,7 +263,9 @@ class _Run:
         return {"request": request.message, **of}
 
     def _until(self, start: int, end: int | None) -> dict[str, Any]:
-        """Until the last request is answered that brokers take in between."""
+        """The end of a fault: the response to the last request that brokers take between two
+        steps.
+        """
         taken = [
             request
             for request in self.requests
@@ -274,10 +281,10 @@ class _Run:
 
 
 def _same(one: Arrow, other: Arrow) -> bool:
-    """Whether both are of one API and one client."""
+    """Whether both requests have one API and one client."""
     return (one.message, one.source) == (other.message, other.source)
 
 
 def _batch(request: Arrow) -> list[str]:
-    """The content of a Produce: the batch of an aborted transaction isn't that of the next one."""
+    """The content of a Produce request; the batches of two transactions differ."""
     return [value for name, value in request.fields if name in ("record", "txn")]
