@@ -7,6 +7,11 @@ reduction that only replaces fields the converse must hold, too: each step of th
 one of the whole system. A reduction that restricts the environment (`NotOffered`, `Never`) has
 fewer steps by intent; only the converse is checked.
 
+Where a value stands for one that the environment chooses, as the time is, many states of the whole
+system map to one of the reduced system (`is_chosen`). Each step of the whole system must be one of
+the reduced system, and each step of the reduced system one of some of these states. The whole
+system may have more tables and other numbers: a clock that ticks.
+
 The whole system sends the messages that the reduced one leaves out, and has room for them. It may
 take one of them, without effect, before a step that the reduced system takes immediately.
 """
@@ -18,7 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..language import Channel, Instance, Message, System, instantiate
+from ..language import Channel, Instance, Message, System, Table, instantiate
 from ..language.declaration.errors import DeclarationError
 from ..language.declaration.typecheck import type_of
 from ..language.expressions import (
@@ -40,7 +45,19 @@ from ..language.instances.reductions import (
 )
 from ..language.systems import NETWORK
 from ..language.terms.values import canonical, evaluate, field_name
-from ..language.types import Bag, Enum, Map, Optional, Record, Sequence, Set, Type, Value, choices
+from ..language.types import (
+    Bag,
+    Enum,
+    Int,
+    Map,
+    Optional,
+    Record,
+    Sequence,
+    Set,
+    Type,
+    Value,
+    choices,
+)
 from ..model.engine.compiler.stepper import Stepper
 from ..model.engine.interpreter import FullState, Step
 from .verdict.constant_folding import message_of
@@ -77,8 +94,13 @@ class Refinement:
     mismatch: Mismatch | None
 
 
-def whole_system(system: System, reduction: Reduction) -> System:
-    """The system without one of its reductions.
+def whole_system(
+    system: System,
+    reduction: Reduction,
+    tables: tuple[Table, ...] = (),
+    fixed: Mapping[Expression, int] | None = None,
+) -> System:
+    """The system without one of its reductions, with further tables and with fixed numbers.
 
     Raises DeclarationError if the system doesn't have the reduction, or is invalid without it.
     """
@@ -101,6 +123,8 @@ def whole_system(system: System, reduction: Reduction) -> System:
             }
         case _:
             pass
+    given["tables"] = (*given["tables"], *tables)
+    given["fixed"] = given.get("fixed", system.fixed) | (fixed or {})
     return replace(system, **given, reductions=rest, reduced=None)
 
 
@@ -119,16 +143,26 @@ def refine(
     bounds: str = "default",
     constants: dict[str, int] | None = None,
     most: int = MOST,
+    is_chosen: bool = False,
+    loses_nothing: bool = False,
+    tables: tuple[Table, ...] = (),
+    fixed: Mapping[Expression, int] | None = None,
 ) -> Refinement:
     """Compares a system with the same system without one reduction, step by step from the start.
 
-    It compares at most `most` states of the whole system, in breadth-first order.
+    It compares at most `most` states of the whole system, in breadth-first order. The whole system
+    also has `tables` and the numbers `fixed`. With `is_chosen` some state of the whole system that
+    maps to a state of the reduced one must take each of its steps, not every such state; this is
+    compared if no state is left. With `loses_nothing` a `NotOffered` must have every step of the
+    whole system: other parameters of the event have the same effect.
 
     Raises DeclarationError for a reduction that the system doesn't have.
     """
     settings: dict[str, Any] = {"protocol": protocol, "bounds": bounds, "constants": constants}
-    whole = instantiate(whole_system(system, reduction), **settings)
-    return _Both(whole, instantiate(system, **settings), reduction).compared(most)
+    whole = instantiate(whole_system(system, reduction, tables, fixed), **settings)
+    both = _Both(whole, instantiate(system, **settings), reduction, is_chosen)
+    both.restricts &= not loses_nothing
+    return both.compared(most)
 
 
 def _form(reduction: Reduction, reduced: Instance) -> Callable[[FullState], FullState]:
@@ -297,8 +331,12 @@ def _canonical(form: Canonical, reduced: Instance) -> Callable[[FullState], Full
 
 
 class _Both:
-    def __init__(self, whole: Instance, reduced: Instance, reduction: Reduction) -> None:
+    def __init__(
+        self, whole: Instance, reduced: Instance, reduction: Reduction, is_chosen: bool
+    ) -> None:
         self.whole, self.reduced = whole, reduced
+        self.is_chosen = is_chosen
+        self.has_numbers = whole.constants != reduced.constants
         self.steppers = Stepper(whole), Stepper(reduced)
         self.restricts = isinstance(reduction, (NotOffered, Never))
         self.form = _form(reduction, reduced)
@@ -327,7 +365,10 @@ class _Both:
         """The state of the reduced system for a state of the whole one."""
         constants = self.reduced.constants
         return self.form(
-            tuple(projected(state[at], own, to, constants) for at, own, to in self.parts)
+            tuple(
+                projected(state[at], own, to, constants, self.has_numbers)
+                for at, own, to in self.parts
+            )
         )
 
     def compared(self, most: int) -> Refinement:
@@ -338,6 +379,7 @@ class _Both:
         if images != set(self.reduced.initial_states()):
             return Refinement(0, 0, False, Mismatch((), "an initial state", True))
         states = steps = 0
+        owed: dict[FullState, tuple[FullState, dict[tuple[str, FullState | None], Step]]] = {}
         while waiting and states < most:
             state = waiting.popleft()
             states += 1
@@ -362,10 +404,28 @@ class _Both:
                 if following not in before:
                     before[following] = (state, self._label(0, step))
                     waiting.append(following)
+            if self.is_chosen:
+                _, left = owed.setdefault(image, (state, dict(there)))
+                for key in seen:
+                    left.pop(key, None)
+                continue
             for key, step in there.items():
                 if key not in seen and key[1] != image and not self._takes_later(state, key):
                     return Refinement(states, steps, False, self._found(before, state, step, False))
-        return Refinement(states, steps, not waiting, None)
+        invented = None if waiting else self._invented(before, owed)
+        return Refinement(states, steps, not waiting, invented)
+
+    def _invented(
+        self,
+        before: dict[FullState, tuple[FullState, str] | None],
+        owed: dict[FullState, tuple[FullState, dict[tuple[str, FullState | None], Step]]],
+    ) -> Mismatch | None:
+        """A step of the reduced system that no state of the whole one takes."""
+        for image, (state, left) in owed.items():
+            for key, step in left.items():
+                if key[1] != image:
+                    return self._found(before, state, step, False)
+        return None
 
     def _takes_later(self, state: FullState, key: tuple[str, FullState | None]) -> bool:
         """Whether the whole system takes the step after further steps that the reduced one
@@ -418,27 +478,37 @@ class _Both:
         return Mismatch(tuple(run), self._label(0 if is_of_whole else 1, step), is_of_whole)
 
 
-def projected(value: Any, own: Type, to: Type, constants: Mapping[str, int]) -> Value:
-    """A value converted to a type whose records have only some of its fields."""
-    if own == to or value is None:
+def projected(
+    value: Any, own: Type, to: Type, constants: Mapping[str, int], has_numbers: bool = False
+) -> Value:
+    """A value converted to a type whose records have only some of its fields. With other numbers
+    (`has_numbers`), a number may have one value alone."""
+    if value is None or (own == to and not has_numbers):
         return value
     match own, to:
+        case Int(), Int():
+            low, high = to.range(constants)
+            return low if low == high else value
         case Record(), Record():
             names = [name for name, _ in own.fields]
             kinds = dict(own.fields)
             return tuple(
-                projected(value[names.index(name)], kinds[name], kind, constants)
+                projected(value[names.index(name)], kinds[name], kind, constants, has_numbers)
                 for name, kind in to.fields
             )
         case Optional(), Optional():
-            return projected(value, own.of, to.of, constants)
+            return projected(value, own.of, to.of, constants, has_numbers)
         case (Map() | Sequence(), Map() | Sequence()):
-            return tuple(projected(part, own.of, to.of, constants) for part in value)
+            return tuple(projected(part, own.of, to.of, constants, has_numbers) for part in value)
         case Bag(), Bag():
             return canonical(
-                to.of, tuple(projected(part, own.of, to.of, constants) for part in value), constants
+                to.of,
+                tuple(projected(part, own.of, to.of, constants, has_numbers) for part in value),
+                constants,
             )
         case Set(), Set():
-            return frozenset(projected(part, own.of, to.of, constants) for part in value)
+            return frozenset(
+                projected(part, own.of, to.of, constants, has_numbers) for part in value
+            )
         case _:
             return value

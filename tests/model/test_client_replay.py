@@ -25,8 +25,14 @@ from epochfence.model.engine.compiler.stepper import Stepper
 from epochfence.model.engine.interpreter import FullState, Step
 from epochfence.spec.releases.features import transaction_version_2, transactional
 from epochfence.spec.systems import shipped
+from epochfence.spec.systems.reductions.calls import CALLS
+from epochfence.spec.systems.reductions.requests import REQUESTS
 from epochfence.tests.conformance.client_cases import expire
 
+REPLAY = "tests/model/test_client_replay.py"
+CHECKED = ()
+AS_A_WHOLE = tuple(one for one in (*REQUESTS, *CALLS) if one.refined_by == REPLAY)
+"""A step of a system is one or two of the client and its queue: a run has all of them."""
 LARGEST = 2**15 - 1
 LATER = 10**6
 """A log that starts here has lost what was acknowledged."""

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from epochfence.checker.refinement import refine
-from epochfence.language import System
-from epochfence.language.declaration.errors import DeclarationError
-from epochfence.language.instances.reductions import Canonical, StandsFor
+from epochfence.language import Row, System, Table, any_of, event, position
+from epochfence.language.instances.reductions import Canonical, NotOffered, Reduction, StandsFor
 from epochfence.spec.client import state as own
-from epochfence.spec.messages import PARTITION, RECORD
+from epochfence.spec.client.batches import accumulator, sender
+from epochfence.spec.messages import PARTITION, RECORD, ProduceResponse, clock, now, producer
 from epochfence.spec.systems import shipped
 from epochfence.spec.systems.reductions import client
 
@@ -35,8 +35,9 @@ NO_CONNECTIONS = next(
     for one in client.OF_PRODUCE_RESPONSE
     if getattr(one, "row", "") == "producer.ProduceResponse/not-awaited"
 )
-NEED_TIME = (client.OF_ACCUMULATOR[0], client.OF_ACCUMULATOR[5])
-"""No bounded system has the time that a client without these reads."""
+MUTED, KEEPS_ORDER, *_, DETAILS = client.OF_ACCUMULATOR
+IN_THEIR_SYSTEM = (NO_TIME, NO_CONNECTIONS, MUTED, DETAILS)
+"""These are compared in systems that have what the reduction is about."""
 SENT_AT_ONCE = [
     one for one in client.OF_PRODUCE_RESPONSE if "sent again in the same step" in one.because
 ]
@@ -44,7 +45,7 @@ SENT_AT_ONCE = [
 COMPARED = [
     one
     for one in (*client.FIELDS, *client.OF_PRODUCE_RESPONSE, *client.OF_EXPIRY)
-    if one not in (NO_TIME, NO_CONNECTIONS, *NEED_TIME)
+    if one not in IN_THEIR_SYSTEM
     and (one not in client.FIELDS or (isinstance(one, StandsFor) and one.of.op == "field"))
 ]
 
@@ -79,20 +80,113 @@ def test_batches_of_a_system_take_the_steps_of_the_clients(name: str, protocol: 
     assert (found.mismatch, found.exhaustive) == (None, True)
 
 
-def test_reductions_that_are_no_refinements_of_single_steps() -> None:
-    """A system's batch may expire at any moment, and answers that nobody awaits arrive."""
+def restricted(system: System, *more: Reduction, without: Reduction | None = None) -> System:
+    """The system with further reductions, and without one."""
+    assert system.reduced is not None
+    kept = tuple(one for one in system.reductions if one is not without)
+    return replace(system, **system.reduced.given, reductions=(*kept, *more), reduced=None)
+
+
+# Answers that nobody awaits -----------------------------------------------------------------------
+
+_answered = own.batches[ProduceResponse.partition][ProduceResponse.record]
+GIVEN_UP = NotOffered(
+    producer,
+    ProduceResponse,
+    when=_answered.status != own.SENT,
+    because="The answer to a batch that its client has given up is lost with the connection.",
+)
+
+
+@pytest.mark.slow(5)
+@pytest.mark.sample(1, of="engines: reductions of the client's batches")
+@pytest.mark.parametrize("protocol", ["2.5", "3.6", "4.0.1", "4.4"])
+@pytest.mark.parametrize("name", SMALL)
+def test_only_answers_to_batches_given_up_are_ignored(name: str, protocol: str) -> None:
+    """Where these are lost, both systems take the same steps, in both directions."""
+    system = restricted(with_outcomes_alone(name), GIVEN_UP)
+    constants = SMALL[name] | {"faults": 1, "leader_changes": 0}
+    found = refine(system, NO_CONNECTIONS, protocol=protocol, constants=constants)
+    assert (found.mismatch, found.exhaustive) == (None, True)
+    assert found.steps > 40
+
+
+def test_an_answer_to_a_batch_given_up_counts_in_kafka() -> None:
+    """A client whose batch has expired takes the answer, and its last acknowledged sequence with
+    it. A system leaves that out."""
     system = with_outcomes_alone("idempotence")
-    early = refine(system, NO_TIME, protocol="4.4", constants=SMALL["idempotence"]).mismatch
-    assert early is not None
-    assert not early.is_of_whole
-    assert early.step == "producer.batch expires/first-attempt"
     late = refine(system, NO_CONNECTIONS, protocol="4.4", constants=SMALL["idempotence"]).mismatch
     assert late is not None
     assert late.is_of_whole
     assert late.step == "producer.ProduceResponse/acknowledged"
-    for reduction in NEED_TIME:
-        with pytest.raises(DeclarationError):
-            _ = refine(system, reduction, protocol="4.4", constants=SMALL["idempotence"])
+    assert late.run[-1] == "producer.batch expires/first-attempt"
+
+
+# What a batch is ----------------------------------------------------------------------------------
+
+open_batch = event("open a batch", partition=PARTITION, record=RECORD)
+_opened = own.details[open_batch.partition][open_batch.record]
+_earlier = own.details[open_batch.partition][own.s]
+OPENS = Table(
+    producer,
+    on=open_batch,
+    others=(clock,),
+    when=(_opened.count == 0)
+    & ~any_of(own.s, (position(own.s) < position(open_batch.record)) & (_earlier.count == 0)),
+    rows=(
+        Row(
+            "open",
+            set={
+                _opened: own.BatchDetails(
+                    count=1,
+                    place=position(open_batch.record),
+                    created_ms=now,
+                    last_attempt_ms=now,
+                )
+            },
+        ),
+    ),
+)
+"""The application writes the records of a partition in their order."""
+ANY_ATTEMPTS = {sender.RETRIES: 9, sender.LARGEST_BACKOFF: 0}
+
+
+@pytest.mark.slow(10)
+@pytest.mark.sample(1, of="engines: reductions of the client's batches")
+@pytest.mark.parametrize("protocol", ["2.5", "3.6", "4.0.1", "4.4"])
+@pytest.mark.parametrize("name", SMALL)
+def test_a_batch_is_one_record_once_it_is_opened(name: str, protocol: str) -> None:
+    """The client that keeps its batches' details takes the same steps, in both directions."""
+    found = refine(
+        shipped(name),
+        DETAILS,
+        protocol=protocol,
+        constants=SMALL[name] | {"faults": 1},
+        tables=(OPENS,),
+        fixed=ANY_ATTEMPTS,
+    )
+    assert (found.mismatch, found.exhaustive) == (None, True)
+    assert found.steps > 200
+
+
+@pytest.mark.slow(5)
+@pytest.mark.sample(2, of="engines: reductions of the client's batches")
+@pytest.mark.parametrize("protocol", ["2.5", "3.6", "4.0.1", "4.4"])
+@pytest.mark.parametrize("keeps_order", [False, True])
+def test_a_muted_partition_has_a_batch_in_flight(keeps_order: bool, protocol: str) -> None:
+    """A client that keeps the order has one batch in flight: the constant says so, too."""
+    order = StandsFor(accumulator.keeps_order, keeps_order, because="The test says so.")
+    system = restricted(
+        with_outcomes_alone("idempotence", *SENT_AT_ONCE), order, without=KEEPS_ORDER
+    )
+    constants = SMALL["idempotence"] | {"in_flight": 2 - keeps_order}
+    found = refine(system, MUTED, protocol=protocol, constants=constants)
+    assert (found.mismatch, found.exhaustive) == (None, True)
+    assert found.steps > 40
+
+
+def test_reductions_that_join_two_steps() -> None:
+    """A transactional client sends a batch again in the step of the answer."""
     joined = refine(
         with_outcomes_alone("transactions"),
         SENT_AT_ONCE[1],
@@ -103,3 +197,6 @@ def test_reductions_that_are_no_refinements_of_single_steps() -> None:
     assert joined is not None
     assert joined.is_of_whole
     assert joined.step == "producer.ProduceResponse/retriable"
+
+
+CHECKED = (*COMPARED, *FORGOTTEN, NO_CONNECTIONS, MUTED, DETAILS)

@@ -8,12 +8,13 @@ import pytest
 
 from epochfence.checker.refinement import refine
 from epochfence.language import System, some
-from epochfence.language.instances.reductions import NotOffered, Settled
+from epochfence.language.instances.reductions import NotOffered, Settled, StandsFor
 from epochfence.spec.client.calls import calls
 from epochfence.spec.client.producer import request_overtaken
 from epochfence.spec.client.state import FATAL_ERROR, INITIALIZING, state
 from epochfence.spec.client.transactions import failures
 from epochfence.spec.client.transactions import requests as requests_of_client
+from epochfence.spec.client.transactions.init_producer_id import version_as_ready
 from epochfence.spec.client.transactions.transaction_manager import (
     call_acknowledged,
     finalized_version,
@@ -91,7 +92,8 @@ def without_late_requests(name: str) -> System:
     return replace(system, **system.reduced.given, reductions=reductions, reduced=None)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(10)
+@pytest.mark.sample(3, of="engines: fields of a client that are settled")
 @pytest.mark.parametrize("protocol", ["2.5", "3.6", "4.0.1", "4.4"])
 @pytest.mark.parametrize(
     ("name", "reduction", "producers"),
@@ -104,14 +106,14 @@ def without_late_requests(name: str) -> System:
 def test_fields_that_are_settled_have_no_effect(
     name: str, reduction: Settled, producers: int, protocol: str
 ) -> None:
-    """Both systems take the same steps in both directions. With two clients one is fenced."""
+    """Both systems take the same steps in both directions, in all states of the bounds. With two
+    clients one is fenced."""
     more = {} if name == "idempotence" else {"producers": producers, "faults": 2 - producers}
     constants = SMALL[name] | more
-    most = 1_200 if producers == 2 else 300
-    found = refine(
-        without_late_requests(name), reduction, protocol=protocol, constants=constants, most=most
-    )
+    system = without_late_requests(name)
+    found = refine(system, reduction, protocol=protocol, constants=constants)
     assert found.mismatch is None, f"{reduction.because}: {found.mismatch}"
+    assert found.exhaustive
     assert found.steps > 200
 
 
@@ -169,3 +171,9 @@ def test_the_version_may_be_learnt_with_the_answer(protocol: str) -> None:
         found = refine(alone, LEARNT_AT_ONCE, protocol=protocol, bounds="small", most=1_000)
         assert found.mismatch is None, f"{found.mismatch}"
         assert found.steps > 10_000
+
+
+VERSION_AS_READY = next(
+    one for one in client.OF_REQUESTS if isinstance(one, StandsFor) and one.of is version_as_ready
+)
+CHECKED = (*OF_DRAIN, client.FATAL_ERROR, requests.NO_TRANSACTION, VERSION_AS_READY)

@@ -19,16 +19,38 @@ import pytest
 
 from epochfence.checker.refinement import refine
 from epochfence.language import System
-from epochfence.language.instances.reductions import Canonical, LeftOut, Reduction
+from epochfence.language.instances.reductions import (
+    Before,
+    Canonical,
+    LeftOut,
+    NotOffered,
+    Reduction,
+    StandsFor,
+)
 from epochfence.model import PartitionLeader
 from epochfence.spec.answers import compares_offsets
 from epochfence.spec.client.state import last_acked_offset, q
 from epochfence.spec.leader import recovery
-from epochfence.spec.leader.state import asks_coordinator
-from epochfence.spec.messages import NO_OFFSET, Errors, ProduceResponse
+from epochfence.spec.leader import state as leader_state
+from epochfence.spec.leader.state import asks_coordinator, orphaned
+from epochfence.spec.messages import (
+    NO_OFFSET,
+    AddPartitionsByLeaderResponse,
+    Errors,
+    Produce,
+    ProduceResponse,
+    partition,
+)
 from epochfence.spec.releases.features import RELEASED
 from epochfence.spec.systems import shipped
-from epochfence.spec.systems.reductions.leader import ERRORS, MARKERS, PRODUCE
+from epochfence.spec.systems.reductions.leader import (
+    ERRORS,
+    LOG,
+    MARKERS,
+    PRODUCE,
+    VERIFICATION,
+    VERIFIED,
+)
 from epochfence.tests.spec.leaders import Leader, leader
 
 DEPTH = 3
@@ -180,7 +202,28 @@ def test_a_leader_that_takes_what_it_should_not_is_told_apart() -> None:
     assert found != expected
 
 
+FROM_CLIENT = next(
+    one for one in PRODUCE if isinstance(one, StandsFor) and one.of is Produce.from_client
+)
 OF_MESSAGES = [one for one in (*ERRORS, *PRODUCE, *MARKERS) if isinstance(one, LeftOut | Canonical)]
+ONE_BY_ONE = [
+    *LOG,
+    *(
+        one
+        for one in (*PRODUCE, *MARKERS)
+        if isinstance(one, StandsFor | Before) and one is not FROM_CLIENT
+    ),
+    next(
+        one
+        for one in VERIFICATION
+        if isinstance(one, StandsFor) and one.of is leader_state.verification_enabled
+    ),
+    VERIFIED[1],
+]
+AS_A_WHOLE = (FROM_CLIENT, *(one for one in VERIFICATION if one not in ONE_BY_ONE))
+"""Whoever drives the leader at real ranges gives these values, which no machine of a system has:
+`Pair` does."""
+CHECKED = (*OF_MESSAGES, *ONE_BY_ONE, VERIFIED[0])
 LAST_ACKED = Canonical(
     last_acked_offset[q],
     NO_OFFSET,
@@ -217,6 +260,42 @@ def test_messages_that_are_left_out_have_no_effect(name: str, release: str) -> N
         assert found.mismatch is None, f"{reduction.because}: {found.mismatch}"
         assert found.exhaustive
         assert found.steps > 40
+
+
+WITH_LEADERS = SMALL["transactions"] | {
+    "faults": 1, "losses": 0, "crashes": 0, "timeouts": 0, "expiries": 0, "failovers": 0,
+    "append_failures": 0, "id_expiries": 0, "delays": 0, "leader_changes": 1, "deletions": 1,
+}  # fmt: skip
+
+
+@pytest.mark.slow(3)
+@pytest.mark.sample(3, of="engines: reductions of the leader")
+@pytest.mark.parametrize("release", ["2.5", "3.6", "4.0.1", "4.4"])
+@pytest.mark.parametrize("reduction", ONE_BY_ONE, ids=lambda one: str(getattr(one, "of", "row")))
+def test_a_leader_of_a_system_takes_the_steps_of_the_whole_one(
+    reduction: Reduction, release: str
+) -> None:
+    """In both directions, with all states of the bounds. A marker that ends nothing takes an offset
+    in Kafka alone, up to which records may be deleted."""
+    constants = WITH_LEADERS | {"deletions": int(reduction is not LOG[0])}
+    found = refine(shipped("transactions"), reduction, protocol=release, constants=constants)
+    assert (found.mismatch, found.exhaustive) == (None, True)
+    assert found.steps > 100
+
+
+@pytest.mark.parametrize("release", ["3.6", "4.4"])
+def test_only_answers_to_an_earlier_leader_are_ignored(release: str) -> None:
+    """Where these are lost, both systems take the same steps."""
+    lost = NotOffered(
+        partition,
+        AddPartitionsByLeaderResponse,
+        when=AddPartitionsByLeaderResponse.producer.is_in(orphaned),
+        because="The answer is lost with the connection of the leader that asked.",
+    )
+    system = changed("transactions", lost)
+    found = refine(system, VERIFIED[0], protocol=release, constants=WITH_LEADERS)
+    assert (found.mismatch, found.exhaustive) == (None, True)
+    assert found.steps > 100
 
 
 def test_a_message_that_has_an_effect_is_found() -> None:

@@ -62,6 +62,7 @@ from ...releases.features import (
 
 _CHECK = "tests/spec/test_client_refinement.py"
 _BATCHES = "tests/spec/test_batches_refinement.py"
+_TIMES = "tests/spec/test_time_refinement.py"
 
 # TransactionManager.transitionToFatalError --------------------------------------------------------
 
@@ -215,7 +216,9 @@ OF_PRODUCE_RESPONSE = (
             ),
         ),
         because="A client in a system has no connections to leaders: the answer to a request that "
-        "it has given up arrives, and is ignored.",
+        "it has given up arrives, and is ignored. In Kafka one that comes on an open connection "
+        "counts: a system has only clients that lose it.",
+        refined_by=_BATCHES,
     ),
     Instead(
         "producer.ProduceResponse/retriable",
@@ -362,7 +365,10 @@ OF_EXPIRY = (
         expiry.is_expired,
         _may_expire(expire_batch.record)
         & all_of(s, _may_expire(s).implies(position(s) >= position(expire_batch.record))),
-        because="A system has no time: the oldest batch of a partition may expire at any moment.",
+        because="A system has no time: the oldest batch of a partition may expire at any moment. "
+        "One that was never sent doesn't, and none is left when a leader's error comes too late "
+        "for another attempt.",
+        refined_by=_TIMES,
     ),
     StandsFor(
         completed_batch(expiry.batch, client.FAILED),
@@ -408,7 +414,10 @@ _ONE_RELEASE = "The client and the brokers of a system are of one release."
 
 OF_ACCUMULATOR: tuple[Reduction, ...] = (
     StandsFor(
-        accumulator.muted, set_of(), because="A request can be sent while others are in flight."
+        accumulator.muted,
+        set_of(),
+        because="A request can be sent while others are in flight.",
+        refined_by=_BATCHES,
     ),
     LeftOut(accumulator.keeps_order, because="The number of batches in flight is a constant."),
     LeftOut(accumulator.produce_version, because=_ONE_RELEASE),
@@ -423,6 +432,7 @@ OF_ACCUMULATOR: tuple[Reduction, ...] = (
             each(any_record, client.BatchDetails(count=1, place=position(any_record))),
         ),
         because=_ONE_RECORD,
+        refined_by=_BATCHES,
     ),
 )
 """Batches of one record."""
@@ -436,7 +446,10 @@ OF_MESSAGES: tuple[Reduction, ...] = (
 OF_REQUESTS: tuple[Reduction, ...] = (
     *OF_MESSAGES,
     StandsFor(
-        init_producer_id.version_as_ready, init_producer_id.version_when_asked, because=_ONE_STEP
+        init_producer_id.version_as_ready,
+        init_producer_id.version_when_asked,
+        because=_ONE_STEP,
+        refined_by=_CHECK,
     ),
     LeftOut(queue.queued, because=_ONE_REQUEST),
     LeftOut(queue.current, because=_ONE_REQUEST),

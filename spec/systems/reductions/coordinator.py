@@ -24,6 +24,7 @@ from ...messages import LONGEST, AddPartitionsToTxn, Errors, InitProducerId, off
 _ONE_FENCE = "the thread of one fence at a time is between its two steps"
 _IDS_LEFT = "a forgotten id comes back with a new producer id, and the system has few"
 _CHECK = "tests/spec/test_coordinator_refinement.py"
+_TIMES = "tests/spec/test_time_refinement.py"
 
 OWNERSHIP: tuple[Reduction, ...] = (
     StandsFor(
@@ -37,6 +38,7 @@ OWNERSHIP: tuple[Reduction, ...] = (
         lookup,
         when=lookup.is_known != known[lookup.state_partition].is_set,
         because="the system has the entries of a broker's memory itself",
+        refined_by=_CHECK,
     ),
     StandsFor(
         lookup.is_known,
@@ -77,24 +79,30 @@ ENTRY: tuple[Reduction, ...] = (
         has_timed_out,
         True,
         because="a system has no time: a transaction may time out at any moment",
+        refined_by=_TIMES,
     ),
     NotOffered(
         transaction,
         InitProducerId,
         when=(entry.state == entry.ONGOING) & ~entry.pending.is_set & entry.fence_to_come,
         because=_ONE_FENCE,
+        refined_by=_CHECK,
     ),
-    NotOffered(transaction, entry.timeout, when=entry.fence_to_come, because=_ONE_FENCE),
+    NotOffered(
+        transaction, entry.timeout, when=entry.fence_to_come, because=_ONE_FENCE, refined_by=_CHECK
+    ),
     StandsFor(
         entry.txn_timeout_ms == LONGEST,
         False,
         because="all times are one number, and two-phase commit is a system of its own",
+        refined_by=_TIMES,
     ),
     NotOffered(
         transaction,
         log_append,
         when=completion_dropped,
         because="nobody writes a completion whose thread was cancelled",
+        refined_by=_CHECK,
     ),
     LeftOut(MarkerVerdict, because="the thread that reads it is part of the entry"),
 )
@@ -105,18 +113,21 @@ ENTRY_FAULTS: tuple[Reduction, ...] = (
         should_expire,
         True,
         because="a system has no time: an idle id may expire at any moment",
+        refined_by=_TIMES,
     ),
     NotOffered(
         transaction,
         append_failure,
         when=entry.completing,
         because="a Complete record is appended again, so that its failure is a delay",
+        refined_by=_CHECK,
     ),
     NotOffered(
         transaction,
         append_failure,
         when=append_failure.error != Errors.COORDINATOR_NOT_AVAILABLE,
         because="one error is offered, after which a client asks again",
+        refined_by=_CHECK,
     ),
     StandsFor(
         append_failure.error,
@@ -129,11 +140,19 @@ ENTRY_FAULTS: tuple[Reduction, ...] = (
         late_failover,
         when=(unsettled.value.state == entry.DEAD) & ~offered_id.is_set,
         because=_IDS_LEFT,
+        refined_by=_CHECK,
     ),
-    NotOffered(transaction, expiry, when=~entry.is_known | ~offered_id.is_set, because=_IDS_LEFT),
+    NotOffered(
+        transaction,
+        expiry,
+        when=~entry.is_known | ~offered_id.is_set,
+        because=_IDS_LEFT,
+        refined_by=_CHECK,
+    ),
     Never(
         "transaction.transactional id expiry/no-epoch",
         because="an id without an epoch isn't there, and isn't asked to expire",
+        refined_by=_CHECK,
     ),
 )
 """Faults of the log of that entry."""

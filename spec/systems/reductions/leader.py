@@ -45,6 +45,7 @@ from ...messages import (
 from ...releases.features import state_outlives_records
 
 _CHECK = "tests/spec/test_leader_refinement.py"
+_TIMES = "tests/spec/test_time_refinement.py"
 _ONE_RECORD = "A batch of a system is one record."
 _NO_TIME = "A system has no time."
 _FROM_CLIENTS = "The batches of a system come from its clients."
@@ -204,6 +205,7 @@ VERIFIED: tuple[Reduction, ...] = (
     Never(
         "partition.AddPartitionsByLeaderResponse/abortable-unknown",
         because="The coordinator of a system is of the leader's release.",
+        refined_by=_CHECK,
     ),
 )
 
@@ -280,13 +282,13 @@ EXPIRED_PRODUCER = StandsFor(
     recovery.is_producer_expired,
     True,
     because="A system has no time: a leader may forget an idle producer at any moment.",
-    refined_by=_CHECK,
+    refined_by=_TIMES,
 )
 EXPIRED_QUESTION = StandsFor(
     recovery.is_question_expired,
     True,
     because="A system has no time: a leader may forget its question at any moment.",
-    refined_by=_CHECK,
+    refined_by=_TIMES,
 )
 
 IDEMPOTENT = (*ERRORS, *LOG, *PRODUCE, *VERIFICATION, EXPIRED_PRODUCER)
@@ -305,7 +307,7 @@ LEADER: tuple[Reduction, ...] = (
         & (waiting[Produce.producer].is_set | Produce.producer.is_in(orphaned)),
         because="A system keeps one batch of a client that waits for the coordinator. The next one "
         "stays in the network until the leader has the answer.",
-        refined_by=_CHECK,
+        refined_by="tests/spec/test_groups_refinement.py",
     ),
 )
 """A leader of partitions with transactions."""

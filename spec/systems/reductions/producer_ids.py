@@ -10,7 +10,9 @@ MANAGERS: tuple[Reduction, ...] = (
     StandsFor(
         has_backed_off,
         True,
-        because="A system has no time: the backoff may be over at any moment.",
+        because="A system has no time: the backoff may be over at any moment. A call that would "
+        "fail before its end waits for it instead.",
+        refined_by="tests/spec/test_time_refinement.py",
     ),
     LeftOut(HandedOut, because="The properties read the history of the ids that are handed out."),
 )
