@@ -37,8 +37,11 @@ from .types import Bool, Constants, Key, Type, named
 _NUMBER = (int, Expression)
 DEFAULT_CAPACITY = 1  # messages of an address in a channel
 _OF_CHANNEL: dict[str, tuple[type, ...]] = {
-    "capacity": (*_NUMBER, type(None)), "ordered": (bool,), "lossy": (bool,), "duplicates": _NUMBER,
-}  # fmt: skip
+    "capacity": (*_NUMBER, type(None)),
+    "ordered": (bool,),
+    "lossy": (bool,),
+    "duplicates": _NUMBER,
+}
 
 
 @dataclass(frozen=True, eq=False)

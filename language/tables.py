@@ -390,8 +390,11 @@ class Table:
             if isinstance(self.on, Message) and message.answers == self.on:
                 asked = dict(self.on.parameters)  # a response may have further address fields
                 names = [n for n, _ in message.address if source is not None or n in asked]
-                filled = {n: getattr(self.on, SENDER if source and n == TO else n) for n in names
-                          if source is None or n == TO}  # fmt: skip
+                filled = {
+                    n: getattr(self.on, SENDER if source and n == TO else n)
+                    for n in names
+                    if source is None or n == TO
+                }
             if source is not None and source.machine != self.machine.name:
                 raise DeclarationError(f"{message.name} comes from {source.machine}, not from here")
             if source is not None and source.field:

@@ -176,10 +176,13 @@ def _describe_transactions(cluster: Cluster, fields: dict[str, Any]) -> Answer:
     if entry is None:
         return {"error": error}
     return {
-        "error": error, "state": entry.state, "producer_id": entry.producer_id,
-        "producer_epoch": entry.producer_epoch, "transaction_timeout_ms": entry.txn_timeout_ms,
+        "error": error,
+        "state": entry.state,
+        "producer_id": entry.producer_id,
+        "producer_epoch": entry.producer_epoch,
+        "transaction_timeout_ms": entry.txn_timeout_ms,
         "partitions": sorted(entry.partitions),
-    }  # fmt: skip
+    }
 
 
 def _offsets(fields: dict[str, Any]) -> dict[str, Any]:

@@ -241,9 +241,7 @@ def judge(
     """Judge recorded histories: can some allowed order of events explain the recorded answers?"""
     asked.heed(**{"--input": asked.inputs, "--output": asked.folder})
     if asked.segments:
-        others = (
-            asked.runs, asked.limit, asked.excerpt, asked.transaction_version is not None
-        )  # fmt: skip
+        others = (asked.runs, asked.limit, asked.excerpt, asked.transaction_version is not None)
         if asked.application or any(others) or not (files or asked.inputs):
             fail(
                 "--segments needs data directories; it excludes --application, --runs, --limit, "

@@ -122,10 +122,12 @@ def as_json(rule: Rule) -> dict[str, Any]:
         run = {"bug": rule.bug, "command": rule.command}
     elif rule.without is not None:
         run = {
-            "system": rule.without.system, "without_row": rule.without.row,
-            "constants": dict(rule.without.constants), "release": rule.without.release,
+            "system": rule.without.system,
+            "without_row": rule.without.row,
+            "constants": dict(rule.without.constants),
+            "release": rule.without.release,
             "command": rule.command,
-        }  # fmt: skip
+        }
     return {
         "number": number_of(rule), "id": rule.id, "text": rule.text, "otherwise": rule.why,
         "rows": rule.rows, "source": rule.source, "property": rule.breaks or None, "run": run,

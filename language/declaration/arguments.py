@@ -11,8 +11,11 @@ ALIKE = 0.75  # least similarity of a misspelt name to the right one, 0..1
 FEW = 8  # most names that are listed after a suggestion
 LEAST = 4  # least length of a shortened name
 _KINDS: dict[type, str] = {
-    int: "whole number", bool: "True or False", str: "text", type(None): "None",
-}  # fmt: skip
+    int: "whole number",
+    bool: "True or False",
+    str: "text",
+    type(None): "None",
+}
 
 
 def check_name(what: str, name: object) -> None:

@@ -28,8 +28,11 @@ from .. import DeclarationError, Expression
 
 _COMPARE, _DISPLAY = "__epochfence_compare__", "__epochfence_display__"
 _SIGNS: dict[type[ast.cmpop], str] = {
-    ast.In: "in", ast.NotIn: "not in", ast.Is: "is", ast.IsNot: "is not",
-}  # fmt: skip
+    ast.In: "in",
+    ast.NotIn: "not in",
+    ast.Is: "is",
+    ast.IsNot: "is not",
+}
 
 
 def compare(sign: str, left: Any, right: Any) -> bool:

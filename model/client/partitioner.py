@@ -71,9 +71,11 @@ class Partitioner:
         """The partition of a record. Raises OutOfRangeError if the given partition doesn't
         exist."""
         decides = chosen_by(
-            is_given=given is not None, has_key=key is not None, is_round_robin=self.round_robin,
+            is_given=given is not None,
+            has_key=key is not None,
+            is_round_robin=self.round_robin,
             ignores_keys=self.ignores_keys,
-        )  # fmt: skip
+        )
         match decides:
             case Choice.GIVEN if given is not None:
                 if not 0 <= given < self.partitions:

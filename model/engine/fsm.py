@@ -70,9 +70,12 @@ class States:
         for row, source in self._leaving(table):
             for goal in goals(row) or (None,):
                 self.fsm.add_transition(
-                    trigger_name(event), source, "=" if goal is None else goal,
-                    conditions=_Takes(self, event, row.id, goal), before=_Take(self, event),
-                )  # fmt: skip
+                    trigger_name(event),
+                    source,
+                    "=" if goal is None else goal,
+                    conditions=_Takes(self, event, row.id, goal),
+                    before=_Take(self, event),
+                )
 
     def _leaving(self, table: Table) -> Iterator[tuple[Row, str]]:
         """The rows of a table, each with each state in which it may be taken."""

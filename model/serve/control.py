@@ -132,13 +132,15 @@ class Control:
         return JSONResponse(
             [
                 {
-                    "transactional_id": entry.transactional_id, "state": entry.state,
-                    "producer_id": entry.producer_id, "producer_epoch": entry.producer_epoch,
+                    "transactional_id": entry.transactional_id,
+                    "state": entry.state,
+                    "producer_id": entry.producer_id,
+                    "producer_epoch": entry.producer_epoch,
                     "partitions": sorted(entry.partitions),
                 }
                 for entry in known
             ]
-        )  # fmt: skip
+        )
 
     def _cluster(self, what: str) -> Cluster:
         if not isinstance(self._kafka, Server):

@@ -122,9 +122,12 @@ class Proxy(Served):
             self.brokers.features_of = self._features_of
         refused = REFUSED if restart else {**REFUSED, "fail_over_coordinator": NO_COMMAND}
         self._faulted = Faulted(
-            self._answer, self._act, self.brokers.failures, copies=self._copy,
+            self._answer,
+            self._act,
+            self.brokers.failures,
+            copies=self._copy,
             faults=Faults(refused=refused),
-        )  # fmt: skip
+        )
         self.brokers.handle = self._handle
 
     def _look(self, upstream: str) -> dict[str, Any]:
@@ -316,9 +319,11 @@ class Proxy(Served):
     ) -> str | None:
         version = self.brokers.versions["InitProducerId"][1]
         fields = {
-            "transactional_id": transactional_id, "producer_id": -1, "producer_epoch": -1,
+            "transactional_id": transactional_id,
+            "producer_id": -1,
+            "producer_epoch": -1,
             "transaction_timeout": self._timeouts.get(transactional_id, 60_000),
-        }  # fmt: skip
+        }
         data = request_bytes("InitProducerId", version, fields)
         request = Request("InitProducerId", version, fields, "rival", -1, node, data)
         until = now_ms() + PATIENCE_S * 1000

@@ -52,8 +52,11 @@ FAILED_ABORT = (
 """The client may be initialized, as its coordinator doesn't know its producer id any more."""
 
 CLOSED = (
-    *FAILED_ABORT[:7], "close", "PRODUCE is answered NONE", "END_TXN is answered NONE",
-)  # fmt: skip
+    *FAILED_ABORT[:7],
+    "close",
+    "PRODUCE is answered NONE",
+    "END_TXN is answered NONE",
+)
 
 
 NO_ID = (

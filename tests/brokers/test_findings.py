@@ -156,8 +156,10 @@ AT: Final = {
     18: ("4.0.1", "4.3", "4.4"),
 }
 """The releases that show these findings, of those on which they are tried."""
-TRIED: Final = {number: (*releases, *(("3.9", "4.0.1") if number == 13 else ()))
-                for number, releases in AT.items()}  # fmt: skip
+TRIED: Final = {
+    number: (*releases, *(("3.9", "4.0.1") if number == 13 else ()))
+    for number, releases in AT.items()
+}
 
 
 @pytest.mark.parametrize("number", AT)

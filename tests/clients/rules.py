@@ -42,8 +42,9 @@ def _java() -> list[str]:
     source = Path(java_client.__file__).with_name("Driven.java")
     subprocess.run(
         ["javac", "-nowarn", "-proc:none", "-cp", jars, "-d", folder, str(source)],
-        check=True, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        check=True,
+        stderr=subprocess.DEVNULL,
+    )
     return ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp",
             f"{jars}{os.pathsep}{folder}", "Driven"]  # fmt: skip
 

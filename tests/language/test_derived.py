@@ -84,10 +84,11 @@ def test_a_definition_means_the_operator(of: int, state: Values, capacity: int, 
     assert evaluate(expression, named, constants) == wanted
     places = {("depot", name): f"s[{at}]" for at, name in enumerate(state)}
     compiler = Compiler(
-        Layout(places, {}), Ranges(constants, open_keys=False),
+        Layout(places, {}),
+        Ranges(constants, open_keys=False),
         out_of_range=lambda field, value: AssertionError(field, value),
         refused=lambda field, kind, value: AssertionError(field, kind, value),
-    )  # fmt: skip
+    )
     assert compiler.expression(expression, {})(list(state.values()), (), None) == wanted
 
 

@@ -21,13 +21,14 @@ BOUNDS = {
 }  # fmt: skip
 _TRANSACTIONS, _IDEMPOTENCE = shipped("transactions"), shipped("idempotence")
 TRANSACTIONAL = replace(
-    _TRANSACTIONS, name="transactional client",
+    _TRANSACTIONS,
+    name="transactional client",
     tables=producer.TABLES + sender.TABLES + expiry.TABLES,
     reductions=(*ERRORS, *PRODUCE, *ADD_PARTITIONS, *BATCHES, *REQUESTS),
     **BARE,
     budgets={producer.FAULTY_EVENTS + sender.FAULTY_EVENTS + expiry.FAULTY_EVENTS: kafka.FAULTS},
     terminal=False,
-)  # fmt: skip
+)
 IDEMPOTENT = replace(
     _IDEMPOTENCE,
     name="idempotent client",

@@ -97,7 +97,9 @@ def test_parts_without_sequences_of_their_own_lose_a_record() -> None:
         "too-large", same
     )
     found = run(
-        "4.4", {**QUIET, "limit_changes": 0, "faults": 0},
-        properties=("NoLostAcknowledgement",), system=wrong,
-    )  # fmt: skip
+        "4.4",
+        {**QUIET, "limit_changes": 0, "faults": 0},
+        properties=("NoLostAcknowledgement",),
+        system=wrong,
+    )
     assert "duplicate" in rows(found)

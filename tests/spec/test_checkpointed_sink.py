@@ -28,9 +28,12 @@ def test_each_transaction_has_an_owner_until_its_end(name: str) -> None:
 def test_a_restored_job_leaves_a_later_transaction_of_its_id(ids: int) -> None:
     """FLINK-40626"""
     instance = instantiate(
-        SYSTEM, "4.4", {"pooled_ids": ids}, switch_off=("superseded_aborted",),
+        SYSTEM,
+        "4.4",
+        {"pooled_ids": ids},
+        switch_off=("superseded_aborted",),
         properties=["OpenIsOwned"],
-    )  # fmt: skip
+    )
     found = check(instance)
     assert found.verdict is Verdict.BROKEN
     assert found.trace is not None

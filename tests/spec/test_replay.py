@@ -63,10 +63,13 @@ def test_an_offset_that_is_pending_while_the_coordinator_is_asked() -> None:
     bug = bug_of("KAFKA-15784")
     for off, steps in ((bug.fix, 13), ((), 0)):
         instance = instantiate(
-            bug.declared, bug.fixed_at, bug.constants, switch_off=off,
+            bug.declared,
+            bug.fixed_at,
+            bug.constants,
+            switch_off=off,
             switch_on=("offsets_in_place_first",),  # KAFKA-17507
             properties=["OffsetsFromLog"],
-        )  # fmt: skip
+        )
         assert length(check(ending_anywhere(instance))) == steps
 
 

@@ -29,9 +29,12 @@ def run(
 ) -> Result:
     """The verdict about one client, one partition and one transaction."""
     instance = instantiate(
-        system, release, {"producers": 1, "transactions": 1, **constants}, bounds="small",
+        system,
+        release,
+        {"producers": 1, "transactions": 1, **constants},
+        bounds="small",
         properties=list(properties),
-    )  # fmt: skip
+    )
     return check(instance, Options(threads=available_threads(), brief=True))
 
 

@@ -46,9 +46,11 @@ from .java_client import JavaClient
 _MANY: Final = 20
 """A client with this many requests in the run repeats them until delivery.timeout.ms is over."""
 _PASSING: Final = (
-    "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
+    "NOT_COORDINATOR",
+    "COORDINATOR_NOT_AVAILABLE",
+    "COORDINATOR_LOAD_IN_PROGRESS",
     "CONCURRENT_TRANSACTIONS",
-)  # fmt: skip
+)
 _OF_COMMITS: Final = {"delivery_timeout_ms": 4000, "request_timeout_ms": 1500}
 
 

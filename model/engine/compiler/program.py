@@ -199,10 +199,11 @@ class Program:
     def compiler(self, names: Mapping[Expression, str]) -> Compiler:
         """A compiler. `names` are the Python names of parameters."""
         return Compiler(
-            Layout(self.places, names), self.ranges,
+            Layout(self.places, names),
+            self.ranges,
             out_of_range=lambda field, value: OutOfRangeError(f"{field} can't be {value!r}", field),
             refused=self.refused,
-        )  # fmt: skip
+        )
 
     def refused(self, field: str, kind: Type, value: Any) -> ModelError:
         """The error for a value that a field can't have."""

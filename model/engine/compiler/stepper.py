@@ -37,9 +37,11 @@ class Stepper:
 
         layout = Layout(self._places, names)
         return Compiler(
-            layout, self._ranges, refused=refused,
+            layout,
+            self._ranges,
+            refused=refused,
             out_of_range=lambda field, value: OutOfRangeError(f"{field} can't be {value!r}", field),
-        )  # fmt: skip
+        )
 
     def _action(self, index: int) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
         if index not in self._actions:

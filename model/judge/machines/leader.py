@@ -335,8 +335,10 @@ class Leader:
         """The leader if it restarted after it asked about the producer's transaction: it has
         forgotten the lowest sequence of that question."""
         machine = self.leader.machine
-        questions = {key: machine.at("verification_states", key)
-                     for key in machine.keys("verification_states")}  # fmt: skip
+        questions = {
+            key: machine.at("verification_states", key)
+            for key in machine.keys("verification_states")
+        }
         if questions.pop(producer_id, None) is None:
             return None
         after = self._copy(self.leader.now_ms)

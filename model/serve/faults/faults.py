@@ -106,9 +106,11 @@ def _said_of(request: Request) -> dict[str, set[str]]:
         for name in ("topics", "topic_data", "v3_and_below_topics"):
             topics |= {each.get("name", each.get("topic")) for each in part.get(name) or ()}
     found = {
-        "transactional_id": ids, "topic": topics, "client_id": {request.client_id},
+        "transactional_id": ids,
+        "topic": topics,
+        "client_id": {request.client_id},
         "group_id": {fields.get("group_id")},
-    }  # fmt: skip
+    }
     return {name: {each for each in those if each} for name, those in found.items()}
 
 

@@ -139,9 +139,10 @@ class Faulted:
         for fault in self._hiding:
             for topic in answer.fields.get("topics", ()):
                 shown = [
-                    each for each in topic["partitions"]
+                    each
+                    for each in topic["partitions"]
                     if f"{topic['name']}-{each['partition_index']}" != fault.partition
-                ]  # fmt: skip
+                ]
                 fault.fired += len(shown) < len(topic["partitions"])
                 topic["partitions"] = shown
         return answer

@@ -124,10 +124,11 @@ class LogApis:
             refusal = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
         else:
             error = self._cluster.may_produce(
-                request.principal, asked["transactional_id"],
+                request.principal,
+                asked["transactional_id"],
                 is_transactional=any(map(_is_transactional, batches)),
                 is_idempotent=any(batch.producer_id >= 0 for batch in batches),
-            )  # fmt: skip
+            )
             refusal = None if error == "NONE" else error
         responses: list[dict[str, Any]] = []
         is_refused = False
@@ -208,13 +209,16 @@ class LogApis:
             told, error = before, "NONE"
         else:
             answer = self._cluster.produce(
-                partition, producer_id=batch.producer_id, producer_epoch=batch.producer_epoch,
-                base_sequence=batch.base_sequence, count=count,
+                partition,
+                producer_id=batch.producer_id,
+                producer_epoch=batch.producer_epoch,
+                base_sequence=batch.base_sequence,
+                count=count,
                 transactional_id=(
                     request.fields["transactional_id"] if _is_transactional(batch) else None
                 ),
                 api_version=request.version,
-            )  # fmt: skip
+            )
             told, error = answer.base_offset, answer.error
         append_time = None
         if leader.log_end_offset > before:
@@ -222,9 +226,11 @@ class LogApis:
             append_time = self._cluster.now_ms if kind == "LogAppendTime" else None
             self._partitions.keep(partition, before, data, append_time)
         return {
-            "error_code": error, "base_offset": told, "log_start_offset": leader.log_start_offset,
+            "error_code": error,
+            "base_offset": told,
+            "log_start_offset": leader.log_start_offset,
             "log_append_time": -1 if append_time is None else append_time,
-        }  # fmt: skip
+        }
 
     # Fetch --------------------------------------------------------------------------------------
 
@@ -306,8 +312,10 @@ class LogApis:
                 number = part["partition_index"]
                 told: dict[str, Any] = {
                     "error_code": self._refusal(request, topic, number) or _epoch_error(part),
-                    "offset": -1, "timestamp": -1, "leader_epoch": -1,
-                }  # fmt: skip
+                    "offset": -1,
+                    "timestamp": -1,
+                    "leader_epoch": -1,
+                }
                 if told["error_code"] is None:
                     is_committed = request.fields.get("isolation_level", 0)
                     told |= self._offset(
@@ -437,9 +445,12 @@ class LogApis:
                 error = self._refusal(request, topic, number)
                 leader = self._partitions.leader(topic["name"], number) if error is None else None
                 found.append(
-                    {"partition_index": number, "error_code": error or "NONE",
-                     "active_producers": [] if leader is None else _producers(leader)}
-                )  # fmt: skip
+                    {
+                        "partition_index": number,
+                        "error_code": error or "NONE",
+                        "active_producers": [] if leader is None else _producers(leader),
+                    }
+                )
             topics.append({"name": topic["name"], "partitions": found})
         return Answer({"topics": topics})
 

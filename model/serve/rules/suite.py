@@ -54,9 +54,11 @@ class Finding(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """The finding as plain data."""
         return {
-            "number": number_of(self.rule), "rule": self.rule.id, "verdict": self.verdict.value,
+            "number": number_of(self.rule),
+            "rule": self.rule.id,
+            "verdict": self.verdict.value,
             "why": self.why,
-        }  # fmt: skip
+        }
 
 
 class NoOccasionError(Exception):
@@ -109,8 +111,9 @@ def _tried(command: Sequence[str], rule: Rule) -> Finding:
         for fault in rule.faults:
             server.faults.add(dict(fault))
         names = dict.fromkeys(step.by for step in rule.steps)
-        programs = {name: stack.enter_context(_program(command, server, rule, name))
-                    for name in names}  # fmt: skip
+        programs = {
+            name: stack.enter_context(_program(command, server, rule, name)) for name in names
+        }
         run = _Run(programs, {name: [] for name in names})
         try:
             for step in rule.steps:

@@ -64,8 +64,11 @@ class Kubelet:
     def add(self, pod: Any) -> Any:
         """A pod as the API has it."""
         name = pod["metadata"]["name"]
-        pod["metadata"] |= {"uid": f"uid-of-{name}", "resourceVersion": str(len(self.pods) + 1),
-                            "creationTimestamp": "2026-01-01T00:00:00Z"}  # fmt: skip
+        pod["metadata"] |= {
+            "uid": f"uid-of-{name}",
+            "resourceVersion": str(len(self.pods) + 1),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        }
         pod["status"] = {"phase": "Running", "podIP": ADDRESS}
         self.pods[name] = pod
         return pod

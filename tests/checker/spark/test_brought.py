@@ -70,9 +70,12 @@ def test_a_set_that_lost_its_last_level_is_brought_before_the_level_is_read(
     none = np.zeros(256, dtype=np.int64)
     seen: list[Any] = []
     worker: Any = SimpleNamespace(
-        stride=9, filled=none, taken=none, empty=lambda _: None,
+        stride=9,
+        filled=none,
+        taken=none,
+        empty=lambda _: None,
         put=lambda states, _: bool(seen.append(states) or states),
-    )  # fmt: skip
+    )
     monkeypatch.setattr(Store, "bring", lambda _, part: seen.append(part))
     run: Any = SimpleNamespace(last=1)
     with shards.ShardSet(worker, "run", 0, 64, None) as held:

@@ -172,8 +172,11 @@ def test_a_search_runs_as_the_manifest_has_it(tmp_path: Path) -> None:
     result = tmp_path / "result.json"
     with Kubelet() as kubelet:
         kubelet.add({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "driver"}, "spec": {}})
-        replaced = {"transactions": "docs/examples/lease.py", "--storage": tmp_path / "run",
-                    "--master": f"k8s://{kubelet.url}"}  # fmt: skip
+        replaced = {
+            "transactions": "docs/examples/lease.py",
+            "--storage": tmp_path / "run",
+            "--master": f"k8s://{kubelet.url}",
+        }
         words = [
             str(replaced.get(name, word)) if name == word else f"{name}={replaced.get(name)}"
             for word in container["args"]

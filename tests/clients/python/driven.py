@@ -121,10 +121,12 @@ class Aiokafka:
 
         async def make() -> Any:
             producer = aiokafka.AIOKafkaProducer(
-                bootstrap_servers=settings["bootstrap.servers"], enable_idempotence=True,
-                client_id=settings["client.id"], metadata_max_age_ms=age_ms,
+                bootstrap_servers=settings["bootstrap.servers"],
+                enable_idempotence=True,
+                client_id=settings["client.id"],
+                metadata_max_age_ms=age_ms,
                 transactional_id=settings.get("transactional.id"),
-            )  # fmt: skip
+            )
             if "transactional.id" not in settings:
                 await producer.start()
             return producer
@@ -164,8 +166,9 @@ class Aiokafka:
         place = self._library.TopicPartition(self._topic, partition)
         consumer: Any = self._library.AIOKafkaConsumer(
             bootstrap_servers=self._settings["bootstrap.servers"],
-            isolation_level="read_committed", enable_auto_commit=False,
-        )  # fmt: skip
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+        )
         await consumer.start()
         consumer.assign([place])
         await consumer.seek_to_beginning(place)
@@ -181,11 +184,14 @@ class Aiokafka:
     async def _poll(self) -> list[str]:
         if self._member is None:
             self._member = self._library.AIOKafkaConsumer(
-                self._settings["input"], bootstrap_servers=self._settings["bootstrap.servers"],
-                client_id=self._settings["client.id"], group_id=self._settings["group.id"],
-                isolation_level="read_committed", enable_auto_commit=False,
+                self._settings["input"],
+                bootstrap_servers=self._settings["bootstrap.servers"],
+                client_id=self._settings["client.id"],
+                group_id=self._settings["group.id"],
+                isolation_level="read_committed",
+                enable_auto_commit=False,
                 auto_offset_reset="earliest",
-            )  # fmt: skip
+            )
             await self._member.start()
         found = await self._member.getmany(timeout_ms=QUIET_S * 1000)
         return [record.value.decode() for records in found.values() for record in records]
@@ -211,11 +217,14 @@ class KafkaPython:
         self._sent: list[Any] = []
         self._member: Any = None
         self._producer: Any = kafka.KafkaProducer(
-            bootstrap_servers=settings["bootstrap.servers"], client_id=settings["client.id"],
-            transactional_id=settings.get("transactional.id"), enable_idempotence=True,
-            linger_ms=0, max_block_ms=LIMIT_S * 1000,
+            bootstrap_servers=settings["bootstrap.servers"],
+            client_id=settings["client.id"],
+            transactional_id=settings.get("transactional.id"),
+            enable_idempotence=True,
+            linger_ms=0,
+            max_block_ms=LIMIT_S * 1000,
             metadata_max_age_ms=int(settings.get("metadata.max.age.ms", 300_000)),
-        )  # fmt: skip
+        )
 
     def init(self) -> None:
         self._producer.init_transactions()
@@ -240,9 +249,11 @@ class KafkaPython:
     def values(self, partition: int) -> list[str]:
         place = self._library.TopicPartition(self._topic, partition)
         consumer = self._library.KafkaConsumer(
-            bootstrap_servers=self._settings["bootstrap.servers"], enable_auto_commit=False,
-            isolation_level="read_committed", consumer_timeout_ms=1000,
-        )  # fmt: skip
+            bootstrap_servers=self._settings["bootstrap.servers"],
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            consumer_timeout_ms=1000,
+        )
         consumer.assign([place])
         consumer.seek_to_beginning(place)
         found = [record.value.decode() for record in consumer]
@@ -252,11 +263,14 @@ class KafkaPython:
     def poll(self) -> list[str]:
         if self._member is None:
             self._member = self._library.KafkaConsumer(
-                self._settings["input"], bootstrap_servers=self._settings["bootstrap.servers"],
-                client_id=self._settings["client.id"], group_id=self._settings["group.id"],
-                isolation_level="read_committed", enable_auto_commit=False,
+                self._settings["input"],
+                bootstrap_servers=self._settings["bootstrap.servers"],
+                client_id=self._settings["client.id"],
+                group_id=self._settings["group.id"],
+                isolation_level="read_committed",
+                enable_auto_commit=False,
                 auto_offset_reset="earliest",
-            )  # fmt: skip
+            )
         until = time.monotonic() + QUIET_S
         found: list[str] = []
         while not found and time.monotonic() < until:

@@ -33,9 +33,12 @@ class Client:
         """Creates the topic orders with partitions of these replicas: an error."""
         assigned = [{"partition_index": n, "broker_ids": ids} for n, ids in enumerate(lists)]
         topic = {
-            "name": "orders", "num_partitions": -1, "replication_factor": -1,
-            "assignments": assigned, "configs": [],
-        }  # fmt: skip
+            "name": "orders",
+            "num_partitions": -1,
+            "replication_factor": -1,
+            "assignments": assigned,
+            "configs": [],
+        }
         return self.ask("CreateTopics", topics=[topic])["topics"][0]["error_code"]
 
     def replicas(self) -> list[tuple[int, list[int]]]:

@@ -132,9 +132,12 @@ ANSWERS: Final = {
 }
 """The possible errors of each request's answer."""
 OF_ANY_BROKER: Final = (
-    "NONE", "COORDINATOR_LOAD_IN_PROGRESS", "CLUSTER_AUTHORIZATION_FAILED", "UNKNOWN_SERVER_ERROR",
+    "NONE",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "CLUSTER_AUTHORIZATION_FAILED",
+    "UNKNOWN_SERVER_ERROR",
     "TRANSACTION_ABORTABLE",
-)  # fmt: skip
+)
 """The errors of InitProducerId without transactional id."""
 
 
@@ -234,16 +237,21 @@ class _Played:
                 error = next(name for name in ANSWERS[sent.api] if _CODES[name] == operation.error)
                 epoch = operation.extra
                 self.keeps_sequences |= (
-                    isinstance(sent, Request) and sent.api == "INIT_PRODUCER_ID"
-                    and not sent.is_bump and client.producer_epoch >= 0 and error == "NONE"
+                    isinstance(sent, Request)
+                    and sent.api == "INIT_PRODUCER_ID"
+                    and not sent.is_bump
+                    and client.producer_epoch >= 0
+                    and error == "NONE"
                     and not self.is_idempotent
-                )  # fmt: skip
+                )
                 client.answer(
-                    sent, error, producer_id=PRODUCER_ID if epoch >= 0 and error == "NONE" else -1,
+                    sent,
+                    error,
+                    producer_id=PRODUCER_ID if epoch >= 0 and error == "NONE" else -1,
                     producer_epoch=epoch if error == "NONE" else -1,
                     base_offset=epoch if error == "NONE" else -1,
                     log_start_offset=epoch if error == "UNKNOWN_PRODUCER_ID" else -1,
-                )  # fmt: skip
+                )
             case Number.DISCONNECT:
                 client.disconnect(client.outstanding[operation.of])
             case Number.MISMATCH:
@@ -366,11 +374,12 @@ class _Played:
         """The part of the state that later events depend on, without times."""
         machine, call = self.client.machine, self.call
         return (
-            machine.kept(_OF_THE_TIME, _frozen), len(self.records),
+            machine.kept(_OF_THE_TIME, _frozen),
+            len(self.records),
             *((each.api, each.is_retry) for each in self.client.queue.waiting),
             *(each.api for each in self.client.outstanding),
             call is not None and call.is_acknowledged,
-        )  # fmt: skip
+        )
 
 
 def _has_two_of_a_priority(at: _Played, _: Operation) -> bool:
@@ -461,10 +470,12 @@ _SENT = (
     "wait for the result", "beginTransaction", "send",
 )  # fmt: skip
 _WITHOUT_ID = (
-    "initTransactions", "FIND_COORDINATOR is answered NONE",
-    "send of a record that is too large", "INIT_PRODUCER_ID is answered CONCURRENT_TRANSACTIONS",
+    "initTransactions",
+    "FIND_COORDINATOR is answered NONE",
+    "send of a record that is too large",
+    "INIT_PRODUCER_ID is answered CONCURRENT_TRANSACTIONS",
     "wait for the result",
-)  # fmt: skip
+)
 SEEDS: Final[Mapping[int, tuple[tuple[str, ...], ...]]] = {
     0: (
         # the leader has forgotten the producer id, and a batch has been acknowledged before

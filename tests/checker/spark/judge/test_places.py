@@ -49,8 +49,10 @@ def test_a_place_is_written_as_it_is_read(tmp_path: Path) -> None:
     assert str(place) == "s3://bucket/a b/orders-0"
     assert text_of(place / "0.log") == uri.replace("orders-0", "orders-0/0.log")
     assert (place.name, place.parent, place / "x" == place_of("s3://bucket/a b/orders-0/x")) == (
-        "orders-0", place_of("s3://bucket/a b"), True,
-    )  # fmt: skip
+        "orders-0",
+        place_of("s3://bucket/a b"),
+        True,
+    )
 
 
 def test_the_time_of_an_upload_is_no_time_of_a_broker(tmp_path: Path) -> None:

@@ -234,9 +234,11 @@ def test_a_producer_that_leaders_forget() -> None:
 @pytest.mark.parametrize("do_through", ["server", "proxy"])
 def test_a_partition_that_metadata_lacks_for_a_while(do_through: str) -> None:
     hides = {
-        "do": "hide_partition", "partition": "orders-1", "on": {"request": "Metadata"},
+        "do": "hide_partition",
+        "partition": "orders-1",
+        "on": {"request": "Metadata"},
         "until": {"request": "Metadata"},
-    }  # fmt: skip
+    }
     with Server("4.3", topics={"orders": 2}) as server, Proxy(server.bootstrap) as proxy:
         through = server if do_through == "server" else proxy
         through.faults.add(hides)
