@@ -30,7 +30,7 @@ def fail(message: object) -> NoReturn:
 
 
 def in_a_line(message: object) -> str:
-    """The message on one line. The middle of a long message is left out."""
+    """The message on one line. The middle of a long one, which quotes its input, is left out."""
     line = " ".join(str(message).splitlines())
     half = LONGEST // 2
     return line if len(line) <= LONGEST else f"{line[:half]} … {line[-half:]}"
@@ -51,8 +51,8 @@ _show_with_place = warnings.showwarning
 
 
 class _StandardOutput(io.FileIO):
-    """Standard output (descriptor 1). The first failed write ends the command, unless the command
-    writes a result to a file, as in `check --json FILE | grep -q HOLDS`. Then later output is
+    """Standard output (descriptor 1). The first failed write ends the command, unless a result must
+    still be written to a file, as in `check --json FILE | grep -q HOLDS`. Later writes are
     dropped."""
 
     error: OSError | None = None
@@ -111,7 +111,7 @@ def printed() -> Generator[None]:
 
 def refuse_full_output() -> None:
     """Exits with one line if standard output can't be written to, unless the command writes a
-    result to a file. Otherwise a long run would fail only at its end."""
+    result to a file. Without this check, a long run would fail only at its end."""
     error = refusal(STANDARD_OUTPUT)
     if error is not None and not Output.owed:
         fail(f"can't write to standard output: {error.strerror}")

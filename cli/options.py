@@ -348,10 +348,10 @@ class CheckOptions(RunOptions):
         progress: bool = False,
         meanwhile: Callable[[], object] | None = None,
     ) -> Instance:
-        """The instance of the system with this name. Exits with one line if there is no such
-        system, or if it has no property to check. With `progress` its progress properties are
-        included. A FILE.py may use `memory` bytes while it runs (None: a default). `meanwhile` is
-        called during that time."""
+        """The instance of the system with this name and these options. Exits with one line if the
+        system or an option is wrong, or if there is no property to check. With `progress` its
+        progress properties are included. A FILE.py may use `memory` bytes while it runs (None: a
+        default). `meanwhile` is called during that time."""
         try:
             found = self.of(load_system(system, memory, meanwhile), progress=progress)
         except DeclarationError as error:

@@ -1,8 +1,8 @@
 """Differences between two releases: rows added, removed and changed, table by table.
 
-A release has a row if its features include the row, if its condition can hold after those of the
-rows before it, and if its event can happen. The texts are compared after the release's features are
-substituted.
+A release has a row if its features include the row, if the row's condition can hold although those
+of the rows before it don't, and if its event can happen. The texts are compared after the release's
+features are substituted.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Told:
 class Difference:
     """A row that differs between two releases. Without a name it is the table's condition.
 
-    `features` are features of only one of the releases that occur in the row, or else in the
-    conditions before it.
+    `features` are those that only one of the releases has, if they occur in the row, or else in
+    the conditions before it.
     """
 
     row: str

@@ -122,7 +122,7 @@ def sendings(table: Table, row: Row, facts: Facts) -> Iterator[Sending]:
 
 @cache
 def happening(system: System, release: str) -> tuple[Table, ...]:
-    """The tables whose event can happen in a release. A message must have a sender.
+    """The tables whose event can happen in a release: a message only if a row sends it there.
 
     A message that no row sends in any release comes from outside.
     """
@@ -208,7 +208,7 @@ def settled(e: Expression, facts: Facts) -> Expression:
             case "if" if (truth := possible(args[0], facts)) and len(truth) == 1:
                 return settled(args[1] if True in truth else args[2], facts)
             case "and" | "or" if isinstance(_kind(node), Bool):
-                # an argument that decides the operator has decided the whole expression
+                # an argument that decides the operator would have decided the node above
                 left = [argument for argument in args if len(possible(argument, facts) or BOTH) > 1]
                 return settled(left[0], facts) if len(left) == 1 else None
             case op if op in QUANTIFIERS and (inside := _inside(args[0], facts)) is not facts:
@@ -341,7 +341,8 @@ def _unfolded(e: Expression) -> Expression | None:
 
 
 def _among(e: Expression, values: Values | None, truth: bool, facts: Facts | None) -> Facts | None:
-    """The facts if `e` is one of `values`, or (not `truth`) if it isn't."""
+    """The facts if `e` is one of `values`, or (not `truth`) if it differs from their only one. Then
+    several values say nothing: `e` may differ from any of them."""
     if facts is None or values is None or not (truth or len(values) == 1):
         return facts
     before = possible(e, facts)

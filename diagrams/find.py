@@ -27,7 +27,7 @@ def find_graph(
     `FILE.py[:NAME]`.
 
     `machine` names a machine of the system, `protocol` a single release to draw. The drawing of a
-    machine is an overview; with `rows` it has each row that changes the state, with `all_rows` each
+    machine is an overview; with `rows` it has each row that sets the state, with `all_rows` each
     row, and with `event` the rows of this event. The drawing of a system has its messages; with
     `fields` it also has the fields that a machine reads or sets in another. Raises
     DeclarationError, which lists the known names, for an unknown name.
@@ -88,8 +88,8 @@ def find_system(name: str) -> tuple[System, list[str] | None]:
 
 
 def find(name: str, machine: str | None) -> tuple[System, Machine | None]:
-    """The system of that name, with the named machine if there is one; or else the first shipped
-    system with a machine of that name. Raises DeclarationError, as `find_graph` does."""
+    """The system of that name, with its machine `machine` if that is given; or else the first
+    shipped system with a machine of that name. Raises DeclarationError, as `find_graph` does."""
     if name in (*SHIPPED, *VARIED) or name.partition(":")[0].endswith(".py"):
         system = load_system(name)
         return system, None if machine is None else _machine(system, machine)

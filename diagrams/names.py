@@ -69,8 +69,8 @@ def _leaf(name: str, expression: Expression) -> Expression:
 
 @cache
 def _of_file(file: str) -> Mapping[str, Expression]:
-    """The names of the expressions in variables of the module, and in variables of modules that it
-    imports, as `module.variable`. A module that isn't loaded has no names."""
+    """The expressions in variables of the module, by name; and those in variables of modules of its
+    package that it imports, as `module.variable`. Empty if the module isn't loaded."""
     loaded = (m for m in [*sys.modules.values()] if getattr(m, "__file__", None) == file)
     module = next(loaded, None)
     if module is None:

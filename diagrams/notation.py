@@ -277,7 +277,7 @@ def _hung(head: str, lines: list[str]) -> list[str]:
 
 
 def _filled(blocks: list[list[str]], width: int) -> list[str]:
-    """The blocks one after another. Short blocks share a line."""
+    """The blocks one after another. Blocks of one line share a line while there is room."""
     lines: list[str] = []
     for block in blocks:
         if lines and len(block) == 1 and len(lines[-1]) + len(block[0]) < width:

@@ -38,8 +38,8 @@ def templates(*rooms: Path) -> Environment:
 
 
 def breakable(text: str) -> Markup:
-    """The text as markup with possible line breaks in long names: before a dot, after an equals
-    sign, or between the words of a name without such parts."""
+    """The text as markup with possible line breaks in long names: before a dot or a bracket, after
+    an equals sign, or between the words of a name without such parts."""
     return Markup(" ").join(
         Markup("<wbr>").join(map(escape, _parts(name))) for name in text.split(" ")
     )

@@ -182,7 +182,7 @@ def simulate(
 
 
 def _piece(instance: Instance, asked: CheckOptions) -> Piece:
-    """The instance in a form that other processes can load."""
+    """The instance in a form that can be sent to other processes."""
     from ...checker.many.sweep import Piece
 
     return Piece(
@@ -199,8 +199,8 @@ def _piece(instance: Instance, asked: CheckOptions) -> Piece:
 def _of_seeds(
     piece: Piece, options: Walks, seeds: int, where: EngineOptions, results: Path | None
 ) -> Simulation:
-    """The walks of several seeds, in processes or on Spark. Exits with one line if they fail.
-    Raises DeclarationError, ReplayError."""
+    """The walks of several seeds, in processes or on Spark. Exits with one line if Spark or the
+    file of results fails. Raises DeclarationError, ReplayError."""
     from ...checker.many.journal import Journal, JournalError
     from ...checker.many.sweep import digest
     from ...checker.output import summary

@@ -180,9 +180,9 @@ def scheduled(file: Path, protocol: str | None = None, *, by_clock: bool) -> tup
 def schedule_in(
     data: bytes, protocol: str | None, *, by_clock: bool, only_shipped: bool = False
 ) -> tuple[str, Schedule]:
-    """The release of a trace (ITF) and its schedule of faults. Raises ValueError if there is no
-    schedule, or if the trace's release isn't `protocol`. With `only_shipped` it runs no file that
-    the trace names as its system.
+    """The release of a trace (ITF) and its schedule of faults. Raises ValueError, with a sentence
+    for the user, if there is no schedule, or if the trace's release isn't `protocol`. With
+    `only_shipped` it runs no file that the trace names as its system.
     """
     try:
         from ...checker.trace.chart.chart import chart_of
@@ -208,9 +208,10 @@ def schedule_in(
 
 
 def run_of(system: System, name: str, protocol: str | None, file: Path) -> tuple[Instance, Trace]:
-    """The run of a trace of this system. `name` is the system's name on the command line. Exits
-    with a one-line error if the trace is of another system, or of another release than the given
-    one. It loads no file that the trace names.
+    """The run of a trace of this system. `name` is the system's name on the command line. A trace
+    without settings is replayed at release `protocol`. Exits with a one-line error if the trace
+    can't be replayed, or is of another system, or of another release than the given one. It loads
+    no file that the trace names.
     """
     from ...checker.trace.itf import read_trace
     from ...checker.trace.replay import replay as run

@@ -89,7 +89,8 @@ def on_classes(
     *,
     is_alone: bool,
 ) -> NoReturn:
-    """Compares each machine, and ends with the exit code. `is_alone`: no other option is given."""
+    """Compares each machine, and ends with the exit code. Exits with one line if another option is
+    given too (not `is_alone`)."""
     if options.classes is None:
         fail("--machine, --bounds, --jars, --results and --engine are for --classes")
     if not is_alone:
@@ -136,7 +137,8 @@ def _results(
 
 
 def _pieces(options: ClassOptions) -> list[_Piece]:
-    """The machines to compare. Exits with one line for an unknown name, or an unknown release."""
+    """The machines to compare. Exits with one line for an unknown release, for a machine that a
+    release lacks, or if --jars doesn't fit."""
     from ...model.conformance.classes.machines import MACHINES, has
 
     assert options.classes is not None
@@ -160,7 +162,7 @@ def _pieces(options: ClassOptions) -> list[_Piece]:
 
 
 def _compared(piece: _Piece) -> dict[str, Any]:
-    """The result of a machine as plain data. Needs a JDK and the jars."""
+    """The result of a machine as plain data, or the reason if this host lacks a JDK or jars."""
     from ...model.conformance.classes.comparison import compare
     from ...model.conformance.classes.host import Host, UnavailableError, jars_in, jars_of
     from ...model.conformance.classes.machines import MACHINES

@@ -218,7 +218,7 @@ def conform(
 
 
 def _check(broker: BrokerOptions, sent: RequestOptions) -> None:
-    """Exits with one line if options exclude each other."""
+    """Exits with one line if an option is missing or wrong, or if options exclude each other."""
     if broker.bootstrap is None:
         fail("conform needs --bootstrap HOST:PORT, or --classes RELEASE")
     for release in filter(None, (sent.protocol, sent.as_client)):

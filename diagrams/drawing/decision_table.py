@@ -16,11 +16,11 @@ from .graph import span
 
 NO_BREAK = "\u00a0"
 PAGE_WIDTH = 100  # of a page's text, and of a laptop's screen
-CODE_WIDTH = 84  # of a condition or update, after its first word
+CODE_WIDTH = 84  # of a condition or update, without a word before it such as `when`
 
 
 class Seen(NamedTuple):
-    """A table that an earlier page shows, with its system."""
+    """A table that the page has shown already, with its system."""
 
     system: str
     table: Table
@@ -83,7 +83,7 @@ def _features(row: Row, protocols: tuple[Protocols, ...], releases: Collection[s
 
 
 def _where(releases: str, during: Expression) -> str:
-    """The releases that have a row, and its features."""
+    """The releases that have a row, and its condition on features."""
     if during.op == "const":
         return plain(releases)
     return f"{plain(releases)} where `{' '.join(map(str.strip, readable(during)))}`"
@@ -103,7 +103,7 @@ def wrapped(text: str) -> str:
 
 
 class _Told(NamedTuple):
-    """A row in lines: its condition (None: always), and its effect."""
+    """A row in lines: its condition (empty: always), and its effect."""
 
     when: list[str]
     does: list[str]
@@ -119,7 +119,7 @@ class _Told(NamedTuple):
 
     def beside(self, other: _Told | None) -> list[int] | None:
         """The indices of this row's effects that the other row lacks, if both have the same
-        condition; otherwise None."""
+        condition and this row has all effects of the other; otherwise None."""
         if other is None or other.when != self.when or not set(other.does) <= set(self.does):
             return None
         return [at for at, part in enumerate(self.does) if part not in other.does]
@@ -143,7 +143,7 @@ def replies(table: Table, row: Row, width: int = WIDTH) -> Iterator[list[str]]:
     if isinstance(row.reply, Sending):
         yield readable_sending(row.reply, table.on, width)
     elif row.reply is not None:
-        assert table.response is not None  # the table's condition
+        assert table.response is not None  # Table's constructor checks it
         yield readable_sending(table.response(error=row.reply), table.on, width)
 
 
@@ -164,7 +164,7 @@ def code(lines: Iterable[str]) -> str:
 
 
 def plain(text: str) -> str:
-    """Text with Markdown's special characters escaped, except those around code."""
+    """Text with Markdown's special characters escaped, except in code between backticks."""
     parts = re.split(r"(`[^`|]+`)", text)  # a `|` would end a cell
     return "".join(part if at % 2 else _escaped(part) for at, part in enumerate(parts))
 

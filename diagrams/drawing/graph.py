@@ -16,7 +16,7 @@ class Node:
     has the releases of each line of that list (empty: all).
 
     `partial`: only some releases have it. `prepared`: a state that never comes into force.
-    `unused`: no edge leads here. `plain`: it stands for several nodes.
+    `unused`: it is never reached. `plain`: it stands for several nodes.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Finds the arrows of a layout that cross a label, by Graphviz's measures."""
+"""Counts the lines of labels that arrows of a layout cross, by Graphviz's measures."""
 
 from __future__ import annotations
 

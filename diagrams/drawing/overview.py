@@ -17,7 +17,7 @@ from .state import ENOUGH, State, StateDiagram, Transition
 NAMES = 3
 """The most events that an arrow names."""
 WORDS = 6
-"""The most words of these names, not counting the first name."""
+"""The most words of these names together. A longer first name is there alone."""
 ROWS_ELSEWHERE = "Each arrow's rows: --detail rows"
 _NOTE_WIDTH = 90
 _INSIDE_WIDTH = 30
@@ -31,7 +31,7 @@ class _Arrow:
     """The arrow from one state to another: the names of its events, each with its releases."""
 
     names: dict[str, set[str]]
-    """Events that aren't faults, or that lead there together with such an event."""
+    """The events that aren't faults."""
     faults: dict[str, set[str]]
 
     def without(self, common: Iterable[str]) -> _Arrow:
@@ -86,8 +86,9 @@ class _Overview:
             self.fold(name)
 
     def told(self, transition: Transition) -> bool:
-        """Whether the overview shows the transition: it isn't the effect of a fault on a pending
-        transition."""
+        """Whether the overview shows the transition. It leaves out a step to the same state that
+        puts nothing in force, an event that only follows a fault, and the effect of a fault on a
+        pending transition."""
         if transition.source == transition.target and not transition.after:
             return False
         if transition.event in self.diagram.aftermath:
@@ -96,7 +97,9 @@ class _Overview:
         return not (pending and self.cause(transition) in self.bounded)
 
     def cause(self, transition: Transition) -> str:
-        """The event that requested the transition; a fault only if no other event requests it."""
+        """The event that the arrow names: the transition's own event, if it is a fault or if
+        nothing was prepared; else the last event that prepared the state and isn't a fault, or the
+        first one if all are faults."""
         if transition.event in self.bounded or not transition.after:
             return transition.event
         asked = [event for event, _ in transition.after]
@@ -111,7 +114,7 @@ class _Overview:
         names.setdefault(event, set()).update(transition.releases)
 
     def gather(self, target: str) -> None:
-        """Replaces arrows that lead to the state from all others by one."""
+        """Writes events that lead to the state from all others once, as text inside it."""
         others = [n for n, s in self.states.items() if n != target and not s.prepared]
         ways = [self.arrows.get((other, target)) for other in others]
         if len(others) < ENOUGH or None in ways:
@@ -195,7 +198,7 @@ class _Overview:
         return Graph(self.diagram.machine, "states", tuple(nodes), tuple(edges), notes)
 
     def node(self, state: State) -> Node:
-        """The node of a state, with the events that don't change it."""
+        """The node of a state, with the events that set it again."""
         lines = (f"{' and '.join(state.prepared)} only",) if state.prepared else ()
         when = span([r for r in self.base if r in state.releases], self.base)
         again = self.arrows.get((state.name, state.name), _Arrow({}, {}))

@@ -245,7 +245,7 @@ class _Search:
             self.follow(release)
 
     def explored(self, release: str) -> dict[Known, list[tuple[Known, Transition]]]:
-        """All values of the fields, and each row's successors."""
+        """The values that the fields may have, each with its rows and the values after them."""
         steps: dict[Known, list[tuple[Known, Transition]]] = {}
         waiting = list(product(*self.initials))
         while waiting:

@@ -39,8 +39,8 @@ class GoalError(ValueError):
 
 @dataclass(frozen=True)
 class Place:
-    """A scalar part of the state, with the name that views show. `scoped` is its expression with
-    the variables for its instances, each with the number of the instance."""
+    """A scalar part of the state, with the name that views show. `scoped` are the variables for
+    instances in its expression, each with the number of the instance."""
 
     expression: Expression
     type: Type
@@ -56,7 +56,7 @@ class Place:
 @dataclass(frozen=True)
 class Found:
     """The states of a shortest run to the goal; empty without such a run. `why` describes the
-    explored part, and `all_seen` is true if the search explored every state."""
+    explored part, and `all_seen` is true if the search explored every state from its start."""
 
     states: tuple[FullState, ...]
     why: str
@@ -111,7 +111,7 @@ def _parts(
 
 
 def goal_of(instance: Instance, text: str, known: Mapping[str, Place]) -> tuple[Property, bool]:
-    """The property that is broken in states that meet the goal, and whether the goal is a deadlock.
+    """The property that a run breaks when it meets the goal, and whether the goal is a deadlock.
 
     A goal is `stuck`, `NAME is broken`, or comparisons of parts of the state with `and` between
     them. Raises GoalError.

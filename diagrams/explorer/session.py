@@ -33,7 +33,7 @@ Path = tuple[int, ...]
 
 
 class PathError(ValueError):
-    """A path with an impossible step. The message is one line that names the place."""
+    """A path that can't be followed. The message is one line with the reason."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Broken:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A row that no step can take, and the false parts of its condition."""
+    """A row that can't be taken in a state, and the false parts of its condition."""
 
     row: str
     why: tuple[str, ...]
@@ -241,7 +241,7 @@ def _parameter(of: Expression, value: Value) -> str:
 
 
 def read_path(text: str) -> Path:
-    """The path of a link's text: numbers with dots between them. Raises PathError."""
+    """The path in a link's notation: numbers with dots between them. Raises PathError."""
     if not text:
         return (0,)
     parts = text.split(".", LONGEST + 2)

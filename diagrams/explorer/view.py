@@ -53,7 +53,7 @@ class Offer:
 
     @property
     def changes(self) -> list[str]:
-        """The fields that the step changes, by its names."""
+        """The fields that the step changes, each with its value before and after."""
         return [f"{where}: {f'{a} → ' if a else ''}{b}" for where, a, b in self.step.changes]
 
 

@@ -17,7 +17,8 @@ MOST_PLACES = 12
 @dataclass(frozen=True)
 class Part:
     """A field, or a part of its record. `per` are the keys that distinguish its copies. `places` is
-    the size of a sequence, or None. `pair` has the rows that write it.
+    the capacity of a sequence, at most MOST_PLACES; 0 for other types. `pair` has the rows that
+    write it.
     """
 
     name: str

@@ -48,10 +48,10 @@ Diagrams: TypeAlias = Sequence[tuple[Machine, StateDiagram | None]]
 def diagrams_of(
     system: System, machines: Sequence[Machine] = (), shown: str | None = None
 ) -> Diagrams:
-    """The diagrams of these machines of the system (default: all machines that some row writes to),
-    over the system's releases and `shown`. A machine without a state field has no diagram.
+    """The diagrams of these machines of the system (default: all), over the system's releases and
+    `shown`. A machine without a state field has None, or is left out if no row writes to it.
 
-    Raises DeclarationError for an unknown machine or release.
+    Raises DeclarationError if no machine is left, or for an unknown release.
     """
     releases = _releases(system, shown)
     found: list[tuple[Machine, StateDiagram | None]] = []

@@ -21,7 +21,8 @@ Name = tuple[str, str]  # of a table, and of a row of it
 
 @dataclass(frozen=True)
 class Variant:
-    """The form of a row in some releases. `at` is its place in the order of the rows."""
+    """The form of a row in some releases. `at` is its place, from 1, among the `rows` rows
+    of its table that a step may take there."""
 
     when: str
     span: str
@@ -68,7 +69,7 @@ class Pair:
 
 
 def when(some: Collection[str], releases: tuple[str, ...]) -> tuple[str, str]:
-    """A bit for each release of the rows (empty for every release), and the same in words."""
+    """A bit for each of `releases`: 1 for `some`, empty if all are; and the same in words."""
     bits = "".join("1" if release in some else "0" for release in releases)
     return bits if "0" in bits else "", span(some, releases) or "all releases"
 

@@ -25,7 +25,7 @@ from .search import Search
 HERE = File(__file__).parent
 FIRST = "resend"
 """The page's first system, at its release 1, which has a mistake."""
-FEW = 5  # shown properties
+FEW = 5  # with fewer properties than this, the page opens their list
 SLICE = 0.05  # seconds of a search between two checks for a cancellation
 
 
@@ -175,7 +175,7 @@ class Playground:
 
     def _hint(self, path: Path) -> dict[str, Any]:
         """The number of the next step of the shortest run, if the path is on it; otherwise the
-        number of steps to go back."""
+        step to go back to."""
         if self._puzzle is None:
             raise PathError("no puzzle is open")
         puzzle, best = self._puzzle

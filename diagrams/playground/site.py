@@ -73,7 +73,7 @@ def _index(puzzles: Sequence[Puzzle]) -> str:
 
 
 def _first_answers(playground: Playground) -> dict[str, Any]:
-    """The answers for all runs of the first system. They need no Python."""
+    """The answers for all runs of the first system, which are few. They need no Python."""
     paths, near = list[str](), ["0"]
     while near:
         paths += near

@@ -198,7 +198,7 @@ class Meaning:
     def of(self, request: str) -> Meaning:
         """The part that concerns one request.
 
-        Raises DeclarationError for a request that never gets this error.
+        Raises DeclarationError for a request that doesn't get this error at these releases.
         """
         if request not in self.requests:
             raise DeclarationError(
@@ -210,7 +210,7 @@ class Meaning:
 
     @property
     def requests(self) -> tuple[str, ...]:
-        """The requests that a broker answers with the error; if there are none, the requests whose
+        """The requests that a broker answers with the error; if there are none, those for which a
         client handles it."""
         every = self.answers or self.handlings
         return tuple(dict.fromkeys(each.request for each in every))

@@ -31,7 +31,8 @@ _BY_HAND = " .f { display: none } .f.now { display: inline }"
 @dataclass(frozen=True)
 class Run:
     """A run to show: its chart, a sentence for each step, each actor's state after each step, and
-    the logs in each state. `why` is the violation at its end, `harmful` the number of its step."""
+    the logs in each state. `why` is the violation at its end, `harmful` the number of the harmful
+    step."""
 
     chart: Chart
     title: str
@@ -148,7 +149,7 @@ class _Frames:
         return y
 
     def waiting(self, number: int) -> str:
-        """The messages that are sent before a step and taken after it."""
+        """The messages that are sent before a step and taken after it, or never."""
         arrows = (arrow for step in self.chart.steps for arrow in step.sent)
         names = [
             f"{arrow.message} (step {arrow.sent})"

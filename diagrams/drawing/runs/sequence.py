@@ -16,8 +16,8 @@ from .log import draw_logs, width_of
 from .svg import GAP, SIZE, SPACING, WRONG, Canvas, points
 
 LANE, MARGIN, HEAD = 240, 110, 34
-"""The distance of lanes, the space beside the first one, and the size of the boxes with names, in
-points."""
+"""The distance of lanes, the space beside the first one, and the height of the boxes with names,
+in points."""
 ARROW = 24
 """Points for an arrow above its text."""
 LETTERS = 34
@@ -82,7 +82,7 @@ class _Svg(Canvas):
         return self.finished(y + GAP)
 
     def _legend(self, y: int) -> int:
-        """A line with the meanings of the chart's marks."""
+        """Draws the meanings of the chart's marks. Returns the position of their last line."""
         took = [step.took for step in self.chart.steps if step.took is not None]
         marks = (
             ("●", WRONG, "the harmful step", self.harmful is not None),
