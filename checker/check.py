@@ -403,7 +403,8 @@ def _result(
 
 def _tell_vacuity(prepared: Prepared, carrier: Carrier, taken: list[int], result: Result) -> None:
     """Reports the properties that hold vacuously. If there are none, it also reports properties
-    that could be stronger: this takes an evaluation of all states.
+    that could be stronger: this takes an evaluation of all states. Otherwise vacuity may be the
+    reason.
     """
     instance = prepared.instance
     met, unmet = _asked(prepared, carrier, taken, lambda probe: not probe.asks_for_more)

@@ -38,8 +38,8 @@ class Row:
 
     `goto` is the machine's next state, `set` its other updates (all read the state before),
     `reply` the answer to the request (an error alone stands for the response with that error),
-    `send` further messages, `during` the features under which the row exists, `source` the place of
-    the behaviour in Kafka. `drop` lists messages in flight that are lost. A message alone stands
+    `send` further messages, `during` the features under which the row exists, `source` where the
+    behaviour is written down. `drop` lists messages in flight that are lost. A message alone stands
     for all its messages to or from the row's own instance.
     """
 

@@ -212,8 +212,8 @@ class Cluster(GroupRequests):
         coordinator: TransactionCoordinator | None = None,
     ) -> ProducerIdAndEpoch:  # fmt: skip
         """InitProducerId. `api_version` is the request's version, here and in the other methods
-        (default: the newest of the release and the finalized transaction version). `coordinator`
-        replaces the cluster's coordinator."""
+        (default: that of a client of the release, at the finalized transaction version).
+        `coordinator` replaces the cluster's coordinator."""
         refusal = self.authorize(
             principal,
             "InitProducerId asks",

@@ -46,8 +46,8 @@ Lines that cause faults, by broker settings or by requests of others:
 request's sender is its `principal` (without one, the cluster itself). `skip_to_epoch` raises the
 epoch of an id without a transaction, as repeated InitProducerId requests would. Without a
 transactional id a Produce is only idempotent. Each request that changes something may have an
-`api_version` (default: the release's newest). The writer chooses all numbers: a trace sends the
-same requests to each release, regardless of the answers.
+`api_version` (default: that of a client of the release). The writer chooses all numbers: a trace
+sends the same requests to each release, regardless of the answers.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ class Node:
 
 
 class Graph:
-    """Makes nodes, each only once. A sum beyond 64 bits raises DeclarationError, unless the graph
-    is `unbounded`.
+    """Makes nodes, each only once. A sum, difference or product beyond 64 bits raises
+    DeclarationError, unless the graph is `unbounded`.
     """
 
     def __init__(self, *, unbounded: bool = False) -> None:

@@ -297,7 +297,7 @@ def _explained(
 
 
 def _first(fixes: Fixes, name: str, sets: Iterable[list[Known]]) -> Asking[list[Known]]:
-    """The first set of bugs without which the property holds, or None."""
+    """The first set of bugs without which the property holds; empty if there is none."""
     for bugs in sets:
         if (yield from fixes.mend(bugs, name)):
             return bugs

@@ -254,8 +254,9 @@ def _known(journal: Journal | None, piece: Piece) -> dict[str, Any] | None:
 
 
 def worst(results: Sequence[Mapping[str, Any]], expected: int | None = None) -> Verdict:
-    """The verdict of a whole sweep: broken, deadlock, inconclusive if an expected result is missing
-    or undecided, or holds.
+    """The verdict of a whole sweep, the gravest of its results: broken, deadlock, a broken progress
+    property, interrupted (also if fewer than the `expected` results are there), inconclusive, or
+    holds.
     """
     found = {Verdict(result["exit_code"]) for result in results}
     if expected is not None and len(results) < expected:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SHELF = "runs"
 MOST_BYTES = 4 << 20  # of the figures of earlier runs
 LONG = 10.0  # seconds before the first warning
-LEVELS, GROWS = 3, 1.1  # levels that must grow, and the least factor of each
+LEVELS, GROWS = 3, 1.1  # the last levels, and the least mean factor by which they grow
 SAMPLES = 20  # seconds over which the growth of memory is measured
 MOST_LEFT = 1800.0  # seconds until memory is full: no warning above
 NO_END = (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)

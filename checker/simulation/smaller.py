@@ -69,7 +69,7 @@ def _with(instance: Instance, name: str, value: int) -> Instance | None:
 def _followed(
     instance: Instance, rows: Sequence[str], kind: Kind, broken: Collection[str]
 ) -> list[list[FullState]]:
-    """The states after each row, up to BEAM; None if no last state has the violation."""
+    """The states after each row, up to BEAM; empty if no last state has the violation."""
     machine = Interpreter(instance)
     if not set(rows) <= set(instance.row_names):
         return []

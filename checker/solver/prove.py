@@ -146,8 +146,9 @@ def prove(
     except those in `constants`. The properties and lemmas may use each other; if that isn't enough,
     the system's other invariants as well. Obligations with `known` answers aren't settled again.
 
-    Ctrl-C ends it with the finished results. Raises DeclarationError as `instantiate` does,
-    SolverError for a system without an initial state or without a step.
+    Once obligations are being settled, Ctrl-C ends it with the finished results. Raises
+    DeclarationError as `instantiate` does, SolverError for a system without an initial state or
+    without a step.
     """
     begun = time.perf_counter()
     options = options or Options()

@@ -110,9 +110,7 @@ class Ranked:
         return found
 
     def _possible(self, action: GroundAction, row: GroundRow) -> Node:
-        """Whether a row can be taken. A step out of its range counts: another property excludes
-        it.
-        """
+        """Whether a row can be taken. A step out of its range counts: it is an error by itself."""
         graph, places = self.graph, len(action.possible)
         if places == 1:
             return graph.and_(action.possible[0], row.guard)

@@ -264,7 +264,7 @@ class _Decoding:
 
 
 def _is_listed(kind: Type) -> bool:
-    """Whether values of the type are lists."""
+    """Whether a value of the type may be a list."""
     return isinstance(kind, (Set, Sequence, Bag, Optional))
 
 

@@ -389,7 +389,7 @@ class _Builder:
         )  # fmt: skip
 
     def check_sent(self, sending: Sending) -> None:
-        """Raises DeclarationError for a row that sends more messages at once than a state has
+        """Raises DeclarationError for a row that sends more messages at once than a state can have
         parts.
         """
         count = prod(how_many(bound.data.type, self.constants) for bound in sending.to_each)

@@ -18,8 +18,9 @@ from ..types import Bool
 
 @dataclass(frozen=True, eq=False)
 class Helpful(Interned):
-    """An event that lowers a rank where it is possible and `when` holds. `each` are variables for
-    its instances, in its order; without them `when` is the same for all instances.
+    """An event that helps where it is possible and `when` holds: it lowers the rank, or makes an
+    earlier helpful event possible. `each` are variables for its instances, in its order; without
+    them `when` is the same for all instances.
     """
 
     event: Event
@@ -52,8 +53,9 @@ class Ranking(Interned):
 
 
 def helps(event: Event, when: Operand = True, *, each: tuple[Expression, ...] = ()) -> Helpful:
-    """A fair event that lowers a rank where `when` holds. `each` are variables for its instances:
-    those of its machine, of the address, and of keys among its parameters.
+    """A fair event that lowers the rank where `when` holds, or makes an earlier helpful event
+    possible. `each` are variables for its instances: those of its machine, of the address, and of
+    keys among its parameters.
 
     Raises DeclarationError for a wrong event, variable or condition over a state.
     """

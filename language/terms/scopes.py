@@ -35,7 +35,7 @@ def bound_name(bound: Expression) -> str | None:
 def check_scopes(expression: Expression, names: frozenset[str] = frozenset()) -> None:
     """Raises DeclarationError if a quantifier binds one of `names`, or the variable of a quantifier
     around it that its body uses: the inner variable would capture the outer one in a helper's
-    argument. A helper that doesn't use the outer variable is allowed.
+    argument. A helper is allowed if it doesn't use the variable that it binds.
     """
     for node in children_first(expression):
         if node.op not in QUANTIFIERS:

@@ -214,7 +214,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def _parsed(setting: Setting, value: Any) -> Value:
-    """The value, converted to the setting's type. Raises ConfigError if it is out of range. Source:
+    """The value, converted to the setting's type. Raises ConfigError for an invalid value. Source:
     ConfigDef.parseType."""
     name = setting.name
     text = value.strip() if isinstance(value, str) else value

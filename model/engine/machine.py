@@ -169,7 +169,7 @@ class Machine:
         return shown(kind.of, self._s[self._program.place[name]][key])
 
     def keys(self, name: str) -> tuple[Any, ...]:
-        """The keys of a field that is a map whose value isn't the default. Raises
+        """The keys whose value isn't the default, of a field that is a map. Raises
         UnknownFieldError."""
         kind = self._kind(name)
         if not isinstance(kind, Map):

@@ -154,7 +154,7 @@ class Brokers:
     that a broker knows. `features_of` renews them and their epoch before each such answer. `left`
     is called for each ended connection. An exception in `handle` closes its connection, and is
     raised at the end. `log` gets a line for the first connection of each client that is closed
-    because of invalid bytes. Raises CantListenError.
+    because its bytes aren't an accepted request. Raises CantListenError.
     """
 
     handle: Handler

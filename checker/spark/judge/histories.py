@@ -55,7 +55,7 @@ INVALID = "INVALID"
 
 @dataclass(frozen=True)
 class Judging:
-    """The options of the judge. `limit` bounds the steps of a search. A key with more than `window`
+    """The options of the judge. `limit` bounds the steps of a search. A key with at least `window`
     operations is judged in windows of this size.
     """
 

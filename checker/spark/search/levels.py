@@ -162,7 +162,7 @@ class SparkExplorer:
     @property
     def finer(self) -> bool:
         """Whether each shard divides its states by all parts of the hash. Insertion is then slower,
-        so this begins when the parts that a shard owns are nearly full.
+        so this begins when the parts that a shard owns are half full, or one of them is full.
         """
         return self.kit.shards > 1 and (self._is_full or self.count > FINER_FROM)
 

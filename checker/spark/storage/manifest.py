@@ -249,7 +249,7 @@ class Manifest:
 
 
 def _last(names: Iterable[str]) -> str:
-    """The name of the valid manifest, or None."""
+    """The name of the valid manifest, or ""."""
     return max((name for name in names if name.startswith("manifest-")), default="")
 
 

@@ -22,7 +22,7 @@ from ...native.store.part_plan import WHOLE
 from .files import Storage, StorageError
 
 MERGED_AT = 8  # runs of similar size that are merged
-MOST_MERGED = 1 << 20  # least states of a run that isn't merged any more
+MOST_MERGED = 1 << 20  # most states of a merged run
 
 
 @dataclass(frozen=True)

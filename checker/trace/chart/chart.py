@@ -122,7 +122,9 @@ def in_brief(chart: Chart, system: System) -> Chart:
 
 
 def chart_of(trace: Trace) -> Chart:
-    """The chart of a trace. Lanes are in the order of their first steps."""
+    """The chart of a trace. Lanes are grouped by machine, in the order in which the machines first
+    act, send or receive.
+    """
     arrows = _Arrows()
     taken = [arrows.step(number, step) for number, step in enumerate(trace.steps, 1)]
     steps = [

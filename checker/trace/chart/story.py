@@ -14,8 +14,9 @@ IN_BRIEF = 8
 
 
 def in_brief(chart: Chart, instance: Instance, states: Mapping[str, str], reason: str) -> list[str]:
-    """The run in at most IN_BRIEF sentences: the last state of each actor, the harmful step, and
-    the `reason` of the verdict. `states` are the actors' states at the end.
+    """The run in at most IN_BRIEF sentences: the last state of each actor and the message that it
+    took last, the harmful step, and the `reason` of the verdict. `states` are the actors' states at
+    the end.
     """
     shown = chart.titled()
     told = dict(zip(shown.lanes, chart.lanes, strict=True))

@@ -133,7 +133,9 @@ class _Steps:
                 yield from calls
 
     def _later(self) -> dict[int, list[str]]:
-        """The names of requests that are sent at one step and taken at a later one."""
+        """For each step, the lines that create the requests that a client sends there. The
+        coordinator takes them at a later step.
+        """
         found: dict[int, list[str]] = {}
         for step in self.chart.steps:
             arrow = step.took

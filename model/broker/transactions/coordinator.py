@@ -254,7 +254,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
 
         `expected` is the producer id and epoch in the request. `before_abort` is called between the
         choice of a fencing epoch and the abort with it. `api_version` is the request's version,
-        here and in the other methods (default: the newest of the broker's release).
+        here and in the other methods (default: that of a client of the broker's release).
         """
         older = api_versions.without("InitProducerId", api_version)
         answer = self.lookup(

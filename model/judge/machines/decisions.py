@@ -69,7 +69,7 @@ class Decisions:
         self._marks_next = "transaction_version_2" in features
         """Whether a marker may have the epoch that follows its EndTxn's."""
         unchanged = harmless(tables.DRIVEN)
-        self._ids: dict[int, _Id | None] = {}  # None: of several transactional ids
+        self._ids: dict[int, _Id | None] = {}  # by producer id; None: several have it
         for name, operations in ids.items():
             one = _Id(name)
             told = {o.response.get("producer_id", -1) for o in operations if o.response is not None}

@@ -99,8 +99,8 @@ class Leader:
         return (operation.response or {}).get("base_offset", -1)
 
     def is_idle(self, operation: Operation) -> bool:
-        """See Judged. A transactional batch isn't idle: the leader remembers its verification, and
-        another marker may follow."""
+        """See Judged. A transactional batch isn't idle: the leader remembers its verification.
+        Nor is another batch of a producer that has transactions: one more marker may follow it."""
         response = operation.response
         return (
             response is not None
