@@ -25,6 +25,8 @@ def _name(reduction: Reduction) -> str:
     return f"{type(reduction).__name__}, {reduction.because}"
 
 
+@pytest.mark.slow(10)
+@pytest.mark.sample(3, of="engines: reductions of the brokers")
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("reduction", BROKERS, ids=_name)
 def test_brokers_of_the_transaction_log_refine_their_reductions(
