@@ -102,11 +102,16 @@ def whole_system(
 ) -> System:
     """The system without one of its reductions, with further tables and with fixed numbers.
 
-    Raises DeclarationError if the system doesn't have the reduction, or is invalid without it.
+    Raises DeclarationError if the system doesn't have the reduction, is invalid without it, or was
+    changed after its reductions: the change would be missing in the whole system.
     """
     reduced = system.reduced
     if reduced is None or reduction not in reduced.reductions:
         raise DeclarationError(f"{system.name} doesn't have this reduction")
+    if _contents(system.tables) != _contents(reduced.tables):
+        raise DeclarationError(
+            f"{system.name} was changed after its reductions: compare the system before the change"
+        )
     rest = tuple(one for one in reduced.reductions if one is not reduction)
     given: dict[str, Any] = dict(reduced.given)
     match reduction:
@@ -126,6 +131,11 @@ def whole_system(
     given["tables"] = (*given["tables"], *tables)
     given["fixed"] = given.get("fixed", system.fixed) | (fixed or {})
     return replace(system, **given, reductions=rest, reduced=None)
+
+
+def _contents(tables: tuple[Table, ...]) -> list[tuple[str, str, list[int]]]:
+    """The condition of each table and its rows, by identity: reduced rows stay the same objects."""
+    return [(table.name, str(table.guard), [id(row) for row in table.rows]) for table in tables]
 
 
 def _with_room(channels: tuple[Channel, ...], message: Message) -> tuple[Channel, ...]:

@@ -290,7 +290,8 @@ class System(Rendered):
     def _reduce(self) -> None:
         """Applies the reductions to all parts of the declaration."""
         reduced = self.reduced
-        if reduced is None or reduced.reductions != self.reductions:
+        is_first = reduced is None or reduced.reductions != self.reductions
+        if reduced is None or is_first:
             with declared_at(None, f"system {self.name}"):
                 reduced = Reduced(self.reductions, self.fixed)
                 reduced.check(self.tables)
@@ -306,6 +307,8 @@ class System(Rendered):
             object.__setattr__(self, name, values)
 
         put("tables", tuple(map(reduced.table, self.tables)))
+        if is_first:
+            reduced.tables = self.tables
         for name in ("properties", "progress"):
             put(name, tuple(map(reduced.property, getattr(self, name))))
         put("lemmas", tuple(map(reduced.lemma, self.lemmas)))

@@ -307,6 +307,8 @@ class Reduced:
         """The places of rows that only systems have. A change may have rewritten them."""
         self.given: dict[str, Any] = {}
         """The parts of the system before its reductions, by name."""
+        self.tables: tuple[Table, ...] = ()
+        """The reduced tables. A change after the reductions has others."""
         self.machines: dict[str, Machine] = {}
         """The machines of the system. Conditions of messages may read them."""
 

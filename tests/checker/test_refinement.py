@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from epochfence.checker.refinement import projected, refine
 from epochfence.language import (
+    Change,
     DeclarationError,
     Int,
     Machine,
@@ -32,6 +34,7 @@ from epochfence.tests.language.test_reductions import (
     Batch,
     Reply,
     Status,
+    end_offset,
     has_room,
     system,
 )
@@ -106,6 +109,16 @@ def test_a_run_before_the_mismatch_is_shown() -> None:
 def test_a_reduction_of_another_system_is_refused() -> None:
     with pytest.raises(DeclarationError, match="logs doesn't have this reduction"):
         refine(system(*REDUCTIONS), StandsFor(has_room, True, **REASON))
+
+
+def test_a_system_changed_after_its_reductions_is_refused() -> None:
+    """The whole system would be one without the change, and differ for that alone."""
+    small = system(*REDUCTIONS)
+    assert refine(replace(small, name="again"), REDUCTIONS[0]).mismatch is None
+    finish = Change("busy", "It waits.").table("log.finish")
+    for change in (finish.only_when(has_room), finish.also("done", set={end_offset: 1})):
+        with pytest.raises(DeclarationError, match=r"logs\+busy was changed after its reductions"):
+            refine(small + change, REDUCTIONS[0])
 
 
 def test_values_are_projected_by_their_types() -> None:
