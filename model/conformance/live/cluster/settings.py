@@ -81,8 +81,8 @@ class Settings:
             for name, config in told.items():
                 if config["value"] != KNOWN[name]:
                     raise BrokerError(
-                        f"broker {node} has {name}={config['value']}, and the tables are for "
-                        f"{KNOWN[name]}: run it on brokers with that"
+                        f"broker {node} has {name}={config['value']}, but the tables assume "
+                        f"{KNOWN[name]}: use brokers with this value"
                     )
 
     def value(self, name: str) -> int:
