@@ -69,13 +69,22 @@ def _with(instance: Instance, name: str, value: int) -> Instance | None:
 def _followed(
     instance: Instance, rows: Sequence[str], kind: Kind, broken: Collection[str]
 ) -> list[list[FullState]]:
-    """The states after each row, up to BEAM; empty if no last state has the violation."""
-    machine = Interpreter(instance)
+    """The states after each row, up to BEAM; empty if no last state has the violation, or if a row
+    reads an instance that a key lacks with these constants."""
     if not set(rows) <= set(instance.row_names):
         return []
+    try:
+        return _levels(Interpreter(instance), rows, kind, broken)
+    except DeclarationError:
+        return []
+
+
+def _levels(
+    machine: Interpreter, rows: Sequence[str], kind: Kind, broken: Collection[str]
+) -> list[list[FullState]]:
     levels = [[*machine.initial_states()][:BEAM]]
     for name in rows:
-        row, table = instance.row_names.index(name), name.partition("/")[0]
+        row, table = machine.instance.row_names.index(name), name.partition("/")[0]
         following = {
             step.state: None
             for state in levels[-1]

@@ -39,9 +39,12 @@ from epochfence.checker.simulation.simulate import PART, Simulation, Walks, simu
 from epochfence.checker.verdict.result import Verdict
 from epochfence.diagrams.report.page import to_html
 from epochfence.language import (
+    Bool,
     DeclarationError,
     Instance,
     Int,
+    Key,
+    Map,
     Row,
     Table,
     after,
@@ -259,6 +262,19 @@ def test_detours_are_left_out() -> None:
     results = [simulate(instance, Walks(seed=str(n), steps=5_000, shorter=0)) for n in range(5)]
     assert [len(r.trace.steps) if r.trace else 0 for r in results] == [3] * 5
     assert any((r.found_after or 0) > 3 for r in results)
+
+
+def test_constants_for_which_a_row_lacks_an_instance_are_not_tried() -> None:
+    """With one node the row reads a second one: this is no smaller counterexample."""
+    counter = Ticker()
+    nodes = constant("nodes", 3, 1, 3)
+    ready = counter.machine.field("ready", Map(Key("node", nodes), Bool()))
+    rows = (Row("up", when=~ready[1], set={counter.x: counter.x + 1}),)
+    instance = counter.instance(counter.below(2), rows=rows, terminal=False, constants=(nodes,))
+    result = simulate(instance, replace(SMALL, shorter=10))
+    assert result.verdict is Verdict.BROKEN
+    assert result.within is not None
+    assert result.within.constants["nodes"] == 2
 
 
 def test_steps_end_walks() -> None:
