@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from epochfence.checker.refinement import refine
@@ -14,6 +12,7 @@ from epochfence.spec.client.batches import accumulator, sender
 from epochfence.spec.messages import PARTITION, RECORD, ProduceResponse, clock, now, producer
 from epochfence.spec.systems import shipped
 from epochfence.spec.systems.reductions import client
+from epochfence.tests.spec.restricted import restricted
 
 SMALL = {
     "idempotence": {"partitions": 1, "records": 2, "faults": 1},
@@ -50,13 +49,10 @@ COMPARED = [
 ]
 
 
-def with_outcomes_alone(name: str, *without: object) -> System:
+def with_outcomes_alone(name: str, *without: Reduction) -> System:
     """The shipped system, where batches that are done have their outcome alone, whatever their rows
     leave behind, and without some reductions."""
-    system = shipped(name)
-    assert system.reduced is not None
-    kept = [one for one in system.reductions if one not in without]
-    return replace(system, **system.reduced.given, reductions=(*kept, OUTCOME_ALONE), reduced=None)
+    return restricted(shipped(name), OUTCOME_ALONE, without=without)
 
 
 @pytest.mark.slow(10)
@@ -78,13 +74,6 @@ def test_batches_of_a_system_take_the_steps_of_the_clients(name: str, protocol: 
     whole = with_outcomes_alone(name, *FORGOTTEN)
     found = refine(whole, OUTCOME_ALONE, protocol=protocol, constants=constants)
     assert (found.mismatch, found.exhaustive) == (None, True)
-
-
-def restricted(system: System, *more: Reduction, without: Reduction | None = None) -> System:
-    """The system with further reductions, and without one."""
-    assert system.reduced is not None
-    kept = tuple(one for one in system.reductions if one is not without)
-    return replace(system, **system.reduced.given, reductions=(*kept, *more), reduced=None)
 
 
 # Answers that nobody awaits -----------------------------------------------------------------------
@@ -177,7 +166,7 @@ def test_a_muted_partition_has_a_batch_in_flight(keeps_order: bool, protocol: st
     """A client that keeps the order has one batch in flight: the constant says so, too."""
     order = StandsFor(accumulator.keeps_order, keeps_order, because="The test says so.")
     system = restricted(
-        with_outcomes_alone("idempotence", *SENT_AT_ONCE), order, without=KEEPS_ORDER
+        with_outcomes_alone("idempotence", *SENT_AT_ONCE), order, without=(KEEPS_ORDER,)
     )
     constants = SMALL["idempotence"] | {"in_flight": 2 - keeps_order}
     found = refine(system, MUTED, protocol=protocol, constants=constants)

@@ -4,13 +4,12 @@ those have the effect of others."""
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 
 import pytest
 
 from epochfence.checker.refinement import refine, whole_system
-from epochfence.language import System, instantiate, some
-from epochfence.language.instances.reductions import Canonical, NotOffered, Reduction
+from epochfence.language import instantiate, some
+from epochfence.language.instances.reductions import Canonical, NotOffered
 from epochfence.model.engine.compiler.stepper import Stepper
 from epochfence.spec.client.calls import any_broker, calls
 from epochfence.spec.client.transactions import failures, requests
@@ -20,6 +19,7 @@ from epochfence.spec.errors import Errors
 from epochfence.spec.messages import producer
 from epochfence.spec.systems import shipped
 from epochfence.spec.systems.reductions.calls import CALLS
+from epochfence.tests.spec.restricted import restricted
 
 RELEASES = ("2.5", "3.6", "4.0.1", "4.4")
 CHECK = "tests/spec/test_calls_refinement.py"
@@ -49,14 +49,6 @@ FEW = (
         for each in (any_broker.answer_init, any_broker.answer_partitions, any_broker.answer_end)
     ),
 )
-
-
-def restricted(*more: Reduction) -> System:
-    """The shipped system with further reductions."""
-    system = shipped("calls")
-    assert system.reduced is not None
-    reductions = (*system.reductions, *more)
-    return replace(system, **system.reduced.given, reductions=reductions, reduced=None)
 
 
 @pytest.mark.slow(3)
@@ -100,7 +92,7 @@ OF_ERRORS = [one for one in CALLS if "Every other error" in one.because]
 def test_every_other_error_has_the_effect_of_one_of_these(
     reduction: NotOffered, release: str
 ) -> None:
-    system = restricted(NO_NAME, *IN_THEIR_TURN)
+    system = restricted(shipped("calls"), NO_NAME, *IN_THEIR_TURN)
     found = refine(
         system, reduction, protocol=release, bounds="small", most=100, loses_nothing=True
     )
@@ -131,7 +123,11 @@ BEHIND_ANSWER = [
 @pytest.mark.parametrize("reduction", BEHIND_ANSWER, ids=lambda one: one.event.name)
 def test_a_broker_may_as_well_answer_after_the_call(reduction: NotOffered, release: str) -> None:
     """An answer and then the call lead to the state of the call and then the answer."""
-    whole = instantiate(whole_system(restricted(*FEW), reduction), protocol=release, bounds="small")
+    whole = instantiate(
+        whole_system(restricted(shipped("calls"), *FEW), reduction),
+        protocol=release,
+        bounds="small",
+    )
     stepper, compared = Stepper(whole), 0
     called = f"producer.{reduction.event.name}"
     known = set(whole.initial_states())

@@ -26,6 +26,7 @@ from epochfence.spec.systems import shipped
 from epochfence.spec.systems.reductions import client, requests
 from epochfence.spec.systems.reductions.client import OF_DRAIN
 from epochfence.tests.spec.alterations import with_rows
+from epochfence.tests.spec.restricted import restricted
 
 SMALL = {
     "idempotence": {"partitions": 1, "records": 2, "faults": 1},
@@ -85,11 +86,7 @@ def without_late_requests(name: str) -> System:
     """The system, whose clients in FATAL_ERROR send no request again. In the shipped system such a
     client has no partition to ask for, which is the reduction to be compared."""
     system = shipped(name)
-    assert system.reduced is not None
-    if name == "idempotence":
-        return system
-    reductions = (*system.reductions, NEVER_OVERTAKEN)
-    return replace(system, **system.reduced.given, reductions=reductions, reduced=None)
+    return system if name == "idempotence" else restricted(system, NEVER_OVERTAKEN)
 
 
 @pytest.mark.slow(10)

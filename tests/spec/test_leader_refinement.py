@@ -11,14 +11,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from copy import copy
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import pytest
 
 from epochfence.checker.refinement import refine
-from epochfence.language import System
 from epochfence.language.instances.reductions import (
     Before,
     Canonical,
@@ -52,6 +50,7 @@ from epochfence.spec.systems.reductions.leader import (
     VERIFIED,
 )
 from epochfence.tests.spec.leaders import Leader, leader
+from epochfence.tests.spec.restricted import restricted
 
 DEPTH = 3
 DAY = 86_400_000
@@ -238,21 +237,13 @@ SMALL = {
 }  # fmt: skip
 
 
-def changed(name: str, *more: Reduction) -> System:
-    """The shipped system with further reductions."""
-    system = shipped(name)
-    assert system.reduced is not None
-    reductions = (*system.reductions, *more)
-    return replace(system, **system.reduced.given, reductions=reductions, reduced=None)
-
-
 @pytest.mark.parametrize("release", ["2.5", "3.6", "4.0.1", "4.4"])
 @pytest.mark.parametrize("name", SMALL)
 def test_messages_that_are_left_out_have_no_effect(name: str, release: str) -> None:
     """Both systems take the same steps in both directions, but for those that only drop an answer.
     The offset that a client keeps of an answer is compared where the client reads it."""
     more = () if name == "idempotence" else (LAST_ACKED,)
-    system = changed(name, *more)
+    system = restricted(shipped(name), *more)
     checked = [*more, *(one for one in OF_MESSAGES if one in system.reductions)]
     assert len(checked) == (5 if name == "idempotence" else 7)
     for reduction in checked:
@@ -292,7 +283,7 @@ def test_only_answers_to_an_earlier_leader_are_ignored(release: str) -> None:
         when=AddPartitionsByLeaderResponse.producer.is_in(orphaned),
         because="The answer is lost with the connection of the leader that asked.",
     )
-    system = changed("transactions", lost)
+    system = restricted(shipped("transactions"), lost)
     found = refine(system, VERIFIED[0], protocol=release, constants=WITH_LEADERS)
     assert (found.mismatch, found.exhaustive) == (None, True)
     assert found.steps > 100
@@ -304,9 +295,8 @@ def test_a_message_that_has_an_effect_is_found() -> None:
         ProduceResponse, when=ProduceResponse.error != Errors.NONE, because="It is refused."
     )
     system = shipped("idempotence")
-    assert system.reduced is not None
-    others = [one for one in system.reductions if getattr(one, "of", None) is not ProduceResponse]
-    wrong = replace(system, **system.reduced.given, reductions=(*others, refused), reduced=None)
+    own = [one for one in system.reductions if getattr(one, "of", None) is ProduceResponse]
+    wrong = restricted(system, refused, without=own)
     found = refine(wrong, refused, protocol="4.4", constants=SMALL["idempotence"])
     assert found.mismatch is not None
     assert found.mismatch.is_of_whole

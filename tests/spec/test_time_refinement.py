@@ -5,8 +5,6 @@ that is one of its own at some time.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from epochfence.checker.refinement import Refinement, refine
@@ -25,6 +23,7 @@ from epochfence.spec.systems.reductions.client import OF_EXPIRY
 from epochfence.spec.systems.reductions.coordinator import ENTRY, ENTRY_FAULTS
 from epochfence.spec.systems.reductions.leader import EXPIRED_PRODUCER, EXPIRED_QUESTION
 from epochfence.spec.systems.reductions.producer_ids import MANAGERS
+from epochfence.tests.spec.restricted import restricted
 
 RELEASES = ("2.5", "3.6", "4.0.1", "4.4")
 NO_FAULTS = dict.fromkeys(
@@ -74,14 +73,6 @@ def with_time(
         is_chosen=True,
         tables=(ticks,),
         fixed={LATEST: 2 * instants, **fixed},
-    )
-
-
-def restricted(system: System, *more: NotOffered) -> System:
-    """The system, whose environment doesn't offer these either."""
-    assert system.reduced is not None
-    return replace(
-        system, **system.reduced.given, reductions=(*system.reductions, *more), reduced=None
     )
 
 
