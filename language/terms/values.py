@@ -173,8 +173,11 @@ class Evaluation:
                 return _placed(v[0], [v[1]], v[2])
             case "make":
                 record, names = e.data
-                start = initial_value(record, self.constants)
-                return _with(record, start, names, v)
+                given = dict(zip(names, v, strict=True))
+                return tuple(
+                    given[name] if name in given else initial_value(of, self.constants)
+                    for name, of in record.fields
+                )
             case "replace":
                 record = type_of(e)
                 assert isinstance(record, Record)
