@@ -86,12 +86,18 @@ class Refinement:
     """The result of one refinement check. `states` of the whole system were compared, and `steps`
     of it exist in both systems. The check is `exhaustive` if it compared all states within the
     bounds.
+
+    `taken` are the rows that the reduction changes and that steps took, and `untaken` the others
+    that it changes. For a reduction that restricts the environment, only steps count that the
+    reduced system lacks. Without a row in `taken`, the check is vacuous.
     """
 
     states: int
     steps: int
     exhaustive: bool
     mismatch: Mismatch | None
+    taken: frozenset[str] = frozenset()
+    untaken: frozenset[str] = frozenset()
 
 
 def whole_system(
@@ -128,9 +134,19 @@ def whole_system(
             }
         case _:
             pass
+    return _extended(system, given | {"reductions": rest}, tables, fixed)
+
+
+def _extended(
+    system: System,
+    given: dict[str, Any],
+    tables: tuple[Table, ...],
+    fixed: Mapping[Expression, int] | None,
+) -> System:
+    """A system of the `given` parts and its reductions, with further tables and fixed numbers."""
     given["tables"] = (*given["tables"], *tables)
     given["fixed"] = given.get("fixed", system.fixed) | (fixed or {})
-    return replace(system, **given, reductions=rest, reduced=None)
+    return replace(system, **given, reduced=None)
 
 
 def _contents(tables: tuple[Table, ...]) -> list[tuple[str, str, list[int]]]:
@@ -172,7 +188,16 @@ def refine(
     whole = instantiate(whole_system(system, reduction, tables, fixed), **settings)
     both = _Both(whole, instantiate(system, **settings), reduction, is_chosen)
     both.restricts &= not loses_nothing
-    return both.compared(most)
+    found = both.compared(most)
+    like = both.reduced
+    if fixed or tables:  # rows that differ by these alone aren't changed by the reduction
+        assert system.reduced is not None
+        parts = dict(system.reduced.given)
+        like = instantiate(_extended(system, parts, tables, fixed), **settings)
+    before, after = _rows(whole), _rows(like)
+    labels = before.keys() | after.keys()
+    changed = {label for label in labels if before.get(label) != after.get(label)}
+    return replace(found, taken=changed & both.taken, untaken=changed - both.taken)
 
 
 def _form(reduction: Reduction, reduced: Instance) -> Callable[[FullState], FullState]:
@@ -340,6 +365,16 @@ def _canonical(form: Canonical, reduced: Instance) -> Callable[[FullState], Full
     return lambda state: (*state[:at], settle(state[at], keys), *state[at + 1 :])
 
 
+def _rows(instance: Instance) -> dict[str, list[str]]:
+    """The text of each row with its table's condition, by label. A label may have several rows."""
+    found: dict[str, list[str]] = {}
+    for action in instance.actions:
+        for row in action.rows:
+            text = f"{action.when} {row.guard} {row.rooms} {row.updates}"
+            found.setdefault(f"{action.table}/{row.id}", []).append(text)
+    return found
+
+
 class _Both:
     def __init__(
         self, whole: Instance, reduced: Instance, reduction: Reduction, is_chosen: bool
@@ -358,6 +393,8 @@ class _Both:
         self.known: dict[FullState, dict[tuple[str, FullState | None], Step]] = {}
         self.leaves_out = isinstance(reduction, LeftOut)
         self.untaken = self._untaken(reduction)
+        self.rows: tuple[set[int], set[int]] = set(), set()
+        """The rows that steps of each system took, by number."""
 
     def _untaken(self, reduction: Reduction) -> tuple[int, Value] | None:
         """The index of the network of a message that no table takes, and the empty network."""
@@ -407,6 +444,8 @@ class _Both:
                 key = (step.action.table, to)
                 seen.add(key)
                 steps += key in there
+                if key not in there or not self.restricts:
+                    self.rows[0].add(step.row)
                 if key not in there and to != image and not self.restricts:
                     return Refinement(states, steps, False, self._found(before, state, step, True))
                 if self.restricts and key not in there:
@@ -414,6 +453,8 @@ class _Both:
                 if following not in before:
                     before[following] = (state, self._label(0, step))
                     waiting.append(following)
+            if not self.restricts:
+                self.rows[1].update(step.row for step in there.values())
             if self.is_chosen:
                 _, left = owed.setdefault(image, (state, dict(there)))
                 for key in seen:
@@ -424,6 +465,12 @@ class _Both:
                     return Refinement(states, steps, False, self._found(before, state, step, False))
         invented = None if waiting else self._invented(before, owed)
         return Refinement(states, steps, not waiting, invented)
+
+    @property
+    def taken(self) -> set[str]:
+        """The rows that steps took, without those of a restricted system that both have."""
+        each = zip((self.whole, self.reduced), self.rows, strict=True)
+        return {instance.row_names[row] for instance, rows in each for row in rows}
 
     def _invented(
         self,
@@ -492,13 +539,13 @@ def projected(
     value: Any, own: Type, to: Type, constants: Mapping[str, int], has_numbers: bool = False
 ) -> Value:
     """A value converted to a type whose records have only some of its fields. With other numbers
-    (`has_numbers`), a number may have one value alone."""
+    (`has_numbers`), a number beyond the type's range is converted to its nearest value."""
     if value is None or (own == to and not has_numbers):
         return value
     match own, to:
         case Int(), Int():
             low, high = to.range(constants)
-            return low if low == high else value
+            return min(max(value, low), high)
         case Record(), Record():
             names = [name for name, _ in own.fields]
             kinds = dict(own.fields)

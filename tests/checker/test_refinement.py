@@ -106,6 +106,29 @@ def test_a_run_before_the_mismatch_is_shown() -> None:
     assert not found.exhaustive
 
 
+@pytest.mark.parametrize(
+    ("reduction", "taken", "untaken"),
+    [
+        (StandsFor(is_even, 0, **REASON), {"odd", "even"}, set[str]()),
+        (StandsFor(count < 3, count < 2, **REASON), {"odd", "even"}, set[str]()),
+        (Never("counter.tick/odd", **REASON), {"odd"}, set[str]()),
+        # only a step that the restriction leaves out counts
+        (NotOffered(counter, tick, count == 2, **REASON), {"even"}, {"odd"}),
+        (
+            NotOffered(counter, tick, (count == 0) & (is_even == 1), **REASON),
+            set[str](),
+            {"odd", "even"},
+        ),
+    ],
+)
+def test_rows_that_a_reduction_changes_are_taken_or_not(
+    reduction: Reduction, taken: set[str], untaken: set[str]
+) -> None:
+    found = refine(counting(reduction), reduction)
+    assert found.taken == {f"counter.tick/{row}" for row in taken}
+    assert found.untaken == {f"counter.tick/{row}" for row in untaken}
+
+
 def test_a_reduction_of_another_system_is_refused() -> None:
     with pytest.raises(DeclarationError, match="logs doesn't have this reduction"):
         refine(system(*REDUCTIONS), StandsFor(has_room, True, **REASON))
