@@ -78,7 +78,15 @@ if TYPE_CHECKING:
     from .declaration.pictures import LastRecord, Log
     from .instances.instance import Action, ActionRow, Instance, Variable
     from .instances.instantiation import instantiate
-    from .instances.reductions import Canonical, Instead, LeftOut, Never, NotOffered, StandsFor
+    from .instances.reductions import (
+        Canonical,
+        Chosen,
+        Instead,
+        LeftOut,
+        Never,
+        NotOffered,
+        StandsFor,
+    )
     from .progress.fairness import Fairness, strong_fairness, weak_fairness
     from .progress.rankings import Helpful, Ranking, helps, ranking
     from .properties import (
@@ -108,6 +116,7 @@ _HOMES = {
     "Variable": "instances.instance",
     "instantiate": "instances.instantiation",
     "Canonical": "instances.reductions",
+    "Chosen": "instances.reductions",
     "Instead": "instances.reductions",
     "LeftOut": "instances.reductions",
     "Never": "instances.reductions",
@@ -140,6 +149,7 @@ __all__ = [
     "Canonical",
     "Change",
     "Channel",
+    "Chosen",
     "DeclarationError",
     "Dropping",
     "End",

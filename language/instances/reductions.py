@@ -7,6 +7,7 @@ Rows state the behaviour of a machine at real ranges. A system lists its reducti
         reductions=(
             LeftOut(partition.linger_ms, because="a batch may be ready at any time"),
             StandsFor(leader.log_end_offset, size(leader.log), because="each entry has one offset"),
+            Chosen(now >= deadline, retry, "is_over", when=has_failed, because="it has no time"),
             NotOffered(drain, when=client.is_muted, because="the environment chooses the order"),
             Never("client.ProduceResponse/too-large", because="a batch has one record"),
             Instead("client.EndTxn/lost", (Row(...),), because="it is sent again at once"),
@@ -34,6 +35,7 @@ from typing import Any, TypeAlias
 from ..declaration.arguments import check_kind, items
 from ..declaration.errors import DeclarationError, declared_at
 from ..declaration.places import Place, here
+from ..declaration.typecheck import type_of
 from ..expressions import (
     FALSE,
     TRUE,
@@ -55,7 +57,8 @@ from ..progress.rankings import Ranking
 from ..properties import Property
 from ..tables import Row, Table, conjuncts
 from ..terms.operators import each, if_
-from ..types import Enum
+from ..terms.scopes import bound_name
+from ..types import Bool, Enum, check_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +124,44 @@ class LeftOut(_Reduction):
     def is_always(self) -> bool:
         """Whether the reduction has no condition."""
         return lift(self.when) is TRUE
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen(_Reduction):
+    """The environment chooses whether the condition `of` holds, while `when` holds.
+
+    The event has the further parameter `name` in the reduced system, which stands for `of`. While
+    `when` doesn't hold, the parameter is `otherwise`.
+    """
+
+    of: Expression
+    event: Event
+    name: str
+    when: Operand = True
+    otherwise: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_kind("Chosen", self.of, Expression)
+        check_kind("Chosen, event", self.event, Event)
+        check_names("Chosen, name", (self.name,), Event)
+        if type_of(self.of) != Bool():
+            raise DeclarationError(f"Chosen: `{self.of}` isn't a condition")
+        bound = (bound_name(variable) for variable in self.event.variables)
+        if self.name in (*dict(self.event.parameters), *bound):
+            raise DeclarationError(f"Chosen: event {self.event.name} already has a {self.name}")
+        lift(self.when)
+
+    @property
+    def value(self) -> Expression:
+        """The parameter."""
+        return Expression("parameter", (), Parameter(self.event.name, self.name, Bool()))
+
+    @property
+    def is_offered(self) -> Expression:
+        """The condition for each value of the parameter."""
+        default = self.value if self.otherwise else ~self.value
+        return TRUE if lift(self.when) is TRUE else lift(self.when) | default
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +301,16 @@ class Also(_Reduction):
 
 
 Reduction: TypeAlias = (
-    StandsFor | LeftOut | NotOffered | Never | Instead | Canonical | Settled | Before | Also
+    StandsFor
+    | LeftOut
+    | Chosen
+    | NotOffered
+    | Never
+    | Instead
+    | Canonical
+    | Settled
+    | Before
+    | Also
 )
 
 
@@ -282,6 +332,7 @@ class Reduced:
         self.others: dict[Expression, Expression] = {}
         self.rows: dict[str, tuple[Row, ...]] = {}
         self.offers: dict[tuple[str, Event], list[NotOffered]] = {}
+        self.chosen: dict[str, Chosen] = {}
         self.enums: dict[Enum, LeftOut] = {}
         self.unsent: dict[Message, LeftOut] = {}
         self.forms: dict[Field, Canonical] = {}
@@ -339,6 +390,9 @@ class Reduced:
                     yield self.parameters, (data.event, data.name), one
                 else:
                     yield self.fields, data, one
+            case Chosen():
+                yield self.others, one.of, one.value
+                yield self.chosen, one.event.name, one
             case LeftOut() if isinstance(one.of, Enum):
                 yield self.enums, one.of, one
             case LeftOut() if isinstance(one.of, Message):
@@ -417,6 +471,9 @@ class Reduced:
                 return event
             return dataclasses.replace(event, message=message, parameters=parameters)
         parameters = tuple(p for p in event.parameters if not self._is_left(event, p[0]))
+        chosen = self.chosen.get(event.name)
+        if chosen is not None and chosen.name not in dict(parameters):
+            parameters += ((chosen.name, Bool()),)
         if isinstance(event, Message):
             answers = None if event.answers is None else self.message(event.answers)
             if parameters == event.parameters and answers is event.answers:
@@ -443,10 +500,12 @@ class Reduced:
 
     def _table(self, table: Table) -> Table:
         when = self.expression(table.guard)
-        offers = self.offers.get((table.machine.name, table.on), ())
+        offers: list[NotOffered | Chosen] = [*self.offers.get((table.machine.name, table.on), ())]
+        if (chosen := self.chosen.get(table.on.name)) is not None:
+            offers.append(chosen)
         for offer in offers:
             if offer not in table.withheld:
-                when = folded(when & _negated(self.expression(lift(offer.when))))
+                when = folded(when & self._offered(offer))
         rows = [
             self._row(table, row) for given in table.rows for row in self._rows_for(table, given)
         ]
@@ -468,6 +527,12 @@ class Reduced:
             table, on=on, rows=tuple(rows), response=response, when=when, withheld=withheld,
             others=tuple(dict.fromkeys(others)),
         )  # fmt: skip
+
+    def _offered(self, one: NotOffered | Chosen) -> Expression:
+        """The condition under which the environment offers an event, with these parameters."""
+        if isinstance(one, Chosen):
+            return self.expression(one.is_offered)
+        return _negated(self.expression(lift(one.when)))
 
     def _read_by(self, rows: Iterable[Row]) -> Iterator[Machine]:
         """The machines whose fields the conditions of sent messages read."""
@@ -712,6 +777,8 @@ class Reduced:
         taken = {(table.machine.name, table.on) for table in tables}
         for one in self.reductions:
             with declared_at(one.declared):
+                if isinstance(one, Chosen):
+                    _check_chosen(one, tables)
                 self._check(one, rows, taken)
 
     def _check(self, one: Reduction, rows: set[str], taken: set[tuple[str, Event]]) -> None:
@@ -724,6 +791,23 @@ class Reduced:
             for _, name, _ in self._entries(one):
                 if name not in rows:
                     raise DeclarationError(f"reductions: no table has the row {name!r}")
+
+
+def _check_chosen(one: Chosen, tables: Iterable[Table]) -> None:
+    """Raises DeclarationError if no table on the event reads the condition, or another does."""
+    readers = {
+        table.on.name
+        for table in tables
+        if any(node is one.of for _, part in table.parts for node in children_first(part))
+    }
+    if one.event.name not in readers:
+        raise DeclarationError(f"reductions, Chosen: no table on {one.event.name} reads `{one.of}`")
+    others = sorted(readers - {one.event.name})
+    if others:
+        raise DeclarationError(
+            f"reductions, Chosen: tables on {', '.join(others)} read `{one.of}`, too: only "
+            f"{one.event.name} has the parameter {one.name}"
+        )
 
 
 def _negated(condition: Expression) -> Expression:

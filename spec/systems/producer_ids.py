@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...language import Channel, System, strong_fairness, weak_fairness
+from ...language import Channel, System, each, strong_fairness, weak_fairness
 from ..lemmas.producer_ids import LEMMAS
-from ..messages import LATEST, NO_NUMBER
+from ..messages import LATEST, NO_NUMBER, now
 from ..producer_ids import controller as rpc
 from ..producer_ids import rpc_manager
 from ..producer_ids import zookeeper as zk
@@ -17,6 +17,7 @@ from ..producer_ids.state import (
     HANDLERS,
     LARGEST_PRODUCER_ID,
     LONGEST_BLOCK,
+    NO_BLOCK,
     PREFETCH_THRESHOLD,
     connection_loss,
     crash,
@@ -27,6 +28,7 @@ from .coverage.recorded_runs import reached
 from .coverage.unreached_rows import PRODUCER_ID_BLOCKS as UNREACHED
 from .reductions.producer_ids import MANAGERS
 
+b, h = BROKER.variable("b"), HANDLER.variable("h")
 _SENT_AGAIN = FAULTS + 1  # each fault may leave a request behind
 
 system = System(
@@ -49,8 +51,15 @@ system = System(
     + strong_fairness(zk.SetData, zk.SetDataResponse),
     lemmas=LEMMAS,
     constants=(BROKERS, HANDLERS, BLOCK_SIZE, LARGEST_PRODUCER_ID, PREFETCH_THRESHOLD, FAULTS),
-    fixed={NO_NUMBER: 0, LATEST: 0, LONGEST_BLOCK: 0, rpc_manager.RETRY_BACKOFF: 0},
+    fixed={NO_NUMBER: -1, LATEST: 0, LONGEST_BLOCK: 0, rpc_manager.RETRY_BACKOFF: 0},
     bounds={"large": {FAULTS: 2}},
+    initials={
+        now: 0,
+        rpc.broker_epoch: 0,
+        rpc.registered: each(b, 0),
+        rpc.current_block: NO_BLOCK,
+        rpc.taken: each(h, NO_BLOCK),
+    },
     protocols=KAFKA.of_parts(),
     channels=(
         Channel(rpc.AllocateProducerIds, _SENT_AGAIN),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +40,7 @@ from epochfence.language.instances.reductions import (
     Also,
     Before,
     Canonical,
+    Chosen,
     Instead,
     LeftOut,
     Never,
@@ -48,6 +50,7 @@ from epochfence.language.instances.reductions import (
     Settled,
     StandsFor,
 )
+from epochfence.model.engine.interpreter import FullState, Interpreter
 from epochfence.model.machine import Machine as Driven
 
 Status = enum("Status", "OPEN", "DONE", "LOST")
@@ -339,6 +342,79 @@ def test_a_comparison_with_a_member_that_is_left_out_is_false() -> None:
     )
     assert str(small.tables[0].rows[0].guard) == "fail.error == BUSY"
     assert check(instantiate(small)).states == 2
+
+
+clock = Machine("clock")
+now = clock.field("now", Int(0, 3), 0)
+retrying = Machine("retrying")
+deadline = retrying.field("deadline", Int(0, 3), 0)
+fail, retry = event("fail"), event("retry")
+is_over = now >= deadline
+FAILED = Table(retrying, on=fail, when=deadline == 0, rows=(Row("fail", set={deadline: 2}),))
+RETRIED = Table(
+    retrying,
+    on=retry,
+    others=(clock,),
+    rows=(Row("retry", when=is_over, set={deadline: 0}), Row("wait")),
+)
+
+
+def retries(*reductions: Reduction) -> System:
+    return System("retries", (FAILED, RETRIED), (), terminal=True, reductions=reductions)
+
+
+def test_the_environment_chooses_whether_a_condition_holds() -> None:
+    """While it may. Elsewhere the condition holds."""
+    small = retries(Chosen(is_over, retry, "is_over", when=deadline > 0, **REASON))
+    machine = Interpreter(instantiate(small))
+    labels = machine.instance.row_names
+
+    def retried(state: FullState) -> dict[str, FullState | None]:
+        taken = (step for step in machine.steps(state) if step.action.table == "retrying.retry")
+        return {labels[step.row]: step.state for step in taken}
+
+    (start,) = machine.initial_states()
+    assert retried(start) == {"retrying.retry/retry": start}
+    (failed,) = {step.state for step in machine.steps(start)} - {start}
+    assert failed is not None
+    assert retried(failed) == {"retrying.retry/retry": start, "retrying.retry/wait": failed}
+    assert check(instantiate(small)).states == 2
+
+
+def test_a_condition_that_is_chosen_is_so_in_a_changed_system() -> None:
+    small = retries(Chosen(is_over, retry, "is_over", when=deadline > 0, **REASON))
+    change = Change("waits", "It waits.").table("retrying.retry")
+    (_, table) = (small + change.also("wait", set={deadline: 3})).tables
+    assert table.on.parameters == (("is_over", Bool()),)
+    assert str(table.guard) == str(small.tables[1].guard)
+
+
+@pytest.mark.parametrize(
+    ("reduction", "error"),
+    [
+        (lambda: Chosen(now + 1, retry, "is_over", **REASON), "`now \\+ 1` isn't a condition"),
+        (lambda: Chosen(is_over, write, "delta", **REASON), "write already has a delta"),
+        (lambda: Chosen(is_over, retry, "_over", **REASON), "can't be called _over"),
+        (lambda: Chosen(is_over, fail, "is_over", **REASON), "no table on fail reads `deadline <="),
+    ],
+)
+def test_a_choice_that_does_not_fit_is_refused(
+    reduction: Callable[[], Reduction], error: str
+) -> None:
+    with pytest.raises(DeclarationError, match=error):
+        retries(reduction())
+
+
+def test_one_event_chooses() -> None:
+    """Tables on another would read a parameter that they lack."""
+    woken = Table(retrying, event("wake"), (Row("wake", when=is_over),), others=(clock,))
+    with pytest.raises(DeclarationError, match="tables on wake read `deadline <= now`, too"):
+        System(
+            "retries",
+            (FAILED, RETRIED, woken),
+            (),
+            reductions=(Chosen(is_over, retry, "is_over", **REASON),),
+        )
 
 
 @pytest.mark.parametrize(

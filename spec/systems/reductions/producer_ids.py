@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from ....language.instances.reductions import LeftOut, Reduction, StandsFor
-from ...producer_ids.rpc_manager import has_backed_off
+from ....language.instances.reductions import Chosen, LeftOut, Reduction
+from ...messages import NO_TIMESTAMP
+from ...producer_ids.controller import backoff_deadline
+from ...producer_ids.rpc_manager import has_backed_off, may_request, request_block
 from ...producer_ids.state import HandedOut
+from ...releases.features import block_awaited_elsewhere
 
 MANAGERS: tuple[Reduction, ...] = (
-    StandsFor(
+    Chosen(
         has_backed_off,
-        True,
-        because="A system has no time: the backoff may be over at any moment. A call that would "
-        "fail before its end waits for it instead.",
+        request_block,
+        "has_backed_off",
+        when=block_awaited_elsewhere & may_request & (backoff_deadline != NO_TIMESTAMP),
+        because="A system has no time: the backoff may be over at any moment.",
         refined_by="tests/spec/test_time_refinement.py",
     ),
     LeftOut(HandedOut, because="The properties read the history of the ids that are handed out."),
