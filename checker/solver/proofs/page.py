@@ -141,7 +141,6 @@ _ANY_BROKERS = Case(
     {"brokers": 3, "largest_producer_id": 3},
     ("HandedOutOnce", "StoreForward"),
     any_number=BROKER,
-    also=("4.3",),
 )
 _COMPLETES = Case(
     "transactions", {"producers": 1, "partitions": 1, "transactions": 1}, ("PrepareCompletes",)
@@ -166,7 +165,7 @@ CASES = (
     Case("bench/ktx.py", {"I": 2}),
     Case("bench/ktx.py", {"I": 3}),
     _ANY_BROKERS,
-    replace(_ANY_BROKERS, protocol="2.7", also=(), switch_on=("block_current_once_written",)),
+    replace(_ANY_BROKERS, protocol="2.7", switch_on=("block_current_once_written",)),
     Case("transactions", {}, (*_OF_4_3, "Atomic", "PrepareCompletes"), also=("4.3",)),
     replace(_ANY_CLIENTS, properties=_OF_4_3, also=("4.3",)),
     Case(
