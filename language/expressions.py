@@ -190,7 +190,7 @@ class Expression(Refused):
         placed = rewrite(self, place)
         if placed is self and any(node.op == "field" for node in children_first(self)):
             raise DeclarationError(
-                f"`{self}`.at({key}): it is of no instance that could be another"
+                f"`{self}`.at({key}): none of its fields belongs to an instance: leave .at() out"
             )
         return placed
 
@@ -288,7 +288,7 @@ def lift(value: object) -> Expression:
         return Expression("const", (), value)
     said = value if isinstance(value, Interned) else reprlib.repr(value)
     raise DeclarationError(
-        f"{said} is neither an expression, a number, a truth nor None{_hint(value)}"
+        f"{said} is neither an expression, a number, a truth value nor None{_hint(value)}"
     )
 
 
@@ -301,7 +301,7 @@ def _hint(value: object) -> str:
         case Iterator():
             return ": put * before it, as in all_true(*(... for ...))"
         case Interned():
-            return f": {type(value).__name__} has no value, a part or member of it has one"
+            return f": {type(value).__name__} has no value: write a part or a member of it"
         case _:
             return ""
 
@@ -536,4 +536,4 @@ def resolve(bound: Expression | int, constants: Mapping[str, int]) -> int:
             whole, rest = divmod(number, divisor(bound, by))
             return whole if bound.op == "div" else rest
         case _:
-            raise DeclarationError(f"a bound is made of numbers and constants, not of `{bound}`")
+            raise DeclarationError(f"a bound consists of numbers and constants, not of `{bound}`")

@@ -107,7 +107,7 @@ def message(
             )
     for name in carried:
         if not isinstance(fields.get(name), Key):
-            raise DeclarationError(f"{where} carries no key called {name}")
+            raise DeclarationError(f"{where}, carried: {name} isn't a field that holds a key")
     parameters = {**address, **fields}
     made = Message(
         message_name, tuple(parameters.items()), message_doc, goes_to=End(to.name),
@@ -115,12 +115,12 @@ def message(
     )  # fmt: skip
     found = [n for n, key in made.address if key == to.key and (source is None or n == TO)]
     if to.key is not None and not found:
-        raise DeclarationError(f"{where}: no field of key {to.key} says to which")
+        raise DeclarationError(f"{where}: no field of key {to.key} names the receiver")
     if len(found) > 1:
         raise DeclarationError(
-            f"{where}: {' and '.join(found)} are both of key {to.key}, and it could go to either. "
-            "Say sender= and to= with the machines, and leave these fields out; a key that is "
-            "content is named in carried="
+            f"{where}: {' and '.join(found)} are both of key {to.key}, and each could name the "
+            "receiver. Give sender= and to= with the machines, and leave these fields out; name a "
+            "key that is content in carried="
         )
     return dataclasses.replace(made, goes_to=End(to.name, *found))
 
@@ -136,7 +136,7 @@ def _errors(
         try:
             if kind is None or not fits(type_of(error), kind):
                 raise DeclarationError(
-                    f"`{error}` can't be in a field called error: name its values"
+                    f"`{error}` can't be in a field called error: use that field's values"
                 )
             check_during(lift(during))
         except DeclarationError as refused:
@@ -169,14 +169,14 @@ def _back(
     if source is None:
         if sender is not None:
             raise DeclarationError(
-                f"{where}: say sender= in {request.name} as well, which it answers"
+                f"{where} answers {request.name}: give sender= in {request.name} as well"
             )
         return None, dict(request.address)
     for said, end in ((to, source), (sender, request.goes_to)):
         if said is not None and said.name != end.machine:
             raise DeclarationError(
                 f"{where} answers {request.name}: it goes from {request.goes_to.machine} to "
-                f"{source.machine}, and {said.name} is said"
+                f"{source.machine}, not from or to {said.name}"
             )
     exchanged = {TO: SENDER, SENDER: TO}
     address = {exchanged[name]: key for name, key in request.address}
@@ -257,7 +257,7 @@ def in_flight(name: str, message: Message, *address: Operand, **named: Operand) 
     rest = [field for field, _ in message.address[len(address) :]]
     unknown = [field for field in named if field not in rest]
     if unknown:
-        raise DeclarationError(f"the address of {message.name} has no further {unknown[0]}")
+        raise DeclarationError(f"the address of {message.name} has no further part {unknown[0]}")
     every = (*address, *(named[field] for field in rest if field in named))
     bag = Expression("in_flight", tuple(map(lift, every)), message)
     type_of(bag)

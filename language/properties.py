@@ -108,7 +108,7 @@ class Property(Interned):
         own = {*self.each, *(node.args[0] for node in nodes if node.op in QUANTIFIERS)}
         for value in (value for each in told for value in each.values):
             for name in free_variables(value) - own:
-                raise DeclarationError(f"{where}: `{name}` is no variable of the property")
+                raise DeclarationError(f"{where}: `{name}` isn't a variable of the property")
         return replace(self, failures=told)
 
     def changed(self, change: Callable[[Expression], Expression]) -> Property:
@@ -215,13 +215,13 @@ def check_from_outside(expression: Expression, bound: Collection[Expression] = (
         if node.op == "after" and any(
             inner.op == "after" for inner in children_first(node.args[0])
         ):
-            raise DeclarationError(f"`{node}`: there is one next state, not another behind it")
+            raise DeclarationError(f"`{node}`: after(...) can't be inside of after(...)")
     kind = type_of(expression)
     if not isinstance(kind, Bool):
         raise DeclarationError(f"`{expression}` is {kind} and not a condition")
     check_scopes(expression, frozenset(str(bound_name(each)) for each in bound))
     for name in free_variables(expression) - set(bound):
-        raise DeclarationError(f"`{name}` is bound by no all_of, any_of, ...")
+        raise DeclarationError(f"`{name}` isn't bound: bind it with all_of, any_of, ...")
 
 
 def _check(
@@ -232,6 +232,6 @@ def _check(
     with declared_at(None, f"property {name}"):
         check_from_outside(expression, bound)
     if any(node.op == "after" for node in children_first(expression)) != speaks_of_next:
-        none = "an invariant has no after(), nor has a property of progress"
+        none = "an invariant or a property of progress can't use after()"
         use = "a step property uses after(...)" if speaks_of_next else none
         raise DeclarationError(f"property {name}: {use}")

@@ -257,8 +257,8 @@ class System(Rendered):
         for name in (NETWORK, BUDGET):
             if name in [machine.name for machine in self._every_machine()]:
                 raise DeclarationError(
-                    f"system {self.name}: no machine can be called {name}, as traces show the "
-                    "system's own part of the state under that name: take another"
+                    f"system {self.name}: a machine can't have the name {name}, because traces use "
+                    "it for the system's own part of the state: choose another"
                 )
         self._unique("property", [item.name for item in self.every_property])
         constants = (*self.constants, *self.fixed)
@@ -377,7 +377,7 @@ class System(Rendered):
         for item in self.progress:
             if item.kind != "leads to" and any(item.name == of.name for of in self.rankings):
                 raise DeclarationError(
-                    f"{where}, rankings: {item.name} is not a leads-to: only that needs a ranking"
+                    f"{where}, rankings: {item.name} isn't a leads-to property: only those have one"
                 )
         for item in self.fairness:
             tables = [table for table in self.tables if table.on is item.event]
@@ -513,8 +513,8 @@ class System(Rendered):
                 own = (features if node.op == "feature" else constants)[node.data.name]
                 if own is not node:
                     raise DeclarationError(
-                        f"`{node}` is another {node.op} than the one of {self.name} that is called "
-                        "so: declare it once, or choose another name"
+                        f"`{node}` isn't the {node.op} with this name that {self.name} has: "
+                        "declare it once, or choose another name"
                     )
             if node.op == "field" and self.reduced and node.data in self.reduced.left:
                 reduction = self.reduced.fields[node.data]

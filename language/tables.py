@@ -189,7 +189,7 @@ class Table:
         if self.declared is None:
             object.__setattr__(self, "declared", here())
         check_kind("a table's machine", self.machine, Machine)
-        check_kind("what a table is on", self.on, Event)
+        check_kind("a table's event", self.on, Event)
         where = f"table {self.name}"
         check_kind(f"{where}, response", self.response, Message, type(None))
         for name, kind in (("rows", Row), ("others", Machine)):
@@ -198,7 +198,7 @@ class Table:
         self._share()
         ids = [row.id for row in self.rows]
         if not ids:
-            raise DeclarationError(f"{where}: it has no rows, so that nothing is done on its event")
+            raise DeclarationError(f"{where}: it has no rows: give at least one")
         with declared_at(None, f"table {self.name}"):
             self._check_parameters()
             if isinstance(self.on, (Message, Loss)):
@@ -333,8 +333,8 @@ class Table:
             if self.response is not None and message.name == self.response.name:
                 return
             raise DeclarationError(
-                f"{message.name} is a reply, but isn't declared as a response: say answers= in "
-                "it, name it as the table's response, or send= it"
+                f"{message.name} is a reply, but isn't declared as a response: declare it with "
+                "answers=, name it as the table's response, or use send="
             )
         waits = not isinstance(request, Message) or request.answers is not None
         if not waits and message.answers.name != request.name:
@@ -396,7 +396,9 @@ class Table:
                     if source is None or n == TO
                 }
             if source is not None and source.machine != self.machine.name:
-                raise DeclarationError(f"{message.name} comes from {source.machine}, not from here")
+                raise DeclarationError(
+                    f"{message.name} comes from {source.machine}, not from {self.machine.name}"
+                )
             if source is not None and source.field:
                 filled = {source.field: self.machine.this, **filled}
         if not filled:
@@ -477,7 +479,7 @@ class Table:
             check_scopes(expression, frozenset(map(str, in_scope)))
             for name in free_variables(expression) - {*in_scope}:
                 raise DeclarationError(
-                    f"`{name}` isn't bound: {self.on.name} doesn't bind it, nor all_of, any_of, ..."
+                    f"`{name}` isn't bound: neither {self.on.name} nor all_of, any_of, ... binds it"
                 )
         self._known.add((expression, bound))
 
@@ -500,22 +502,24 @@ class Table:
         elif node.op == "this" and node.data.machine != self.machine.name:
             raise DeclarationError(
                 f"`{node.data.machine}.this` is not an instance here, because the table is "
-                f"{self.machine.name}'s: take the event's own {node.data.type}, if it has one"
+                f"{self.machine.name}'s: use the event's own {node.data.type}, if it has one"
             )
         elif node.op == "parameter" and node.data.event != self.on.name:
             raise DeclarationError(
                 f"`{node}` is a parameter of {node.data.event}, not of {self.on.name}"
             )
         elif node.op == "after":
-            raise DeclarationError(f"`{node}`: only step properties speak of the next state")
+            raise DeclarationError(f"`{node}`: only step properties can refer to the next state")
         elif node.op == "in_flight":
-            raise DeclarationError(f"`{node}`: only properties speak of what is in flight")
+            raise DeclarationError(f"`{node}`: only properties can use in_flight(...)")
 
     def _check_sending(self, sending: Sending) -> None:
         declared = dict(sending.message.parameters)
         for bound in sending.to_each:
             if bound.op != "variable":
-                raise DeclarationError(f"{sending.message.name} to each `{bound}`: no variable")
+                raise DeclarationError(
+                    f"{sending.message.name}, to_each: `{bound}` isn't a variable"
+                )
         self._condition(sending.when, sending.to_each)
         for name, value in sending.fields:
             kind = declared.get(name)

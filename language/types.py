@@ -54,7 +54,7 @@ class Int(Interned):
         """The bounds under these constants."""
         low, high = resolve(self.low, constants), resolve(self.high, constants)
         if low > high:
-            raise DeclarationError(f"type {self}: {low}..{high} holds no number")
+            raise DeclarationError(f"type {self}: {low}..{high} is empty")
         if low < LOWEST or high > HIGHEST:
             raise DeclarationError(f"type {self}: {low}..{high} is beyond {LOWEST}..{HIGHEST}")
         return low, high
@@ -105,7 +105,7 @@ def enum(enum_name: str, *names: str, enum_size: Bound | None = None, **numbered
     for member, number in members:
         check_kind(f"{where}, {member}", number, int)
     if not members or len({n for n, _ in members}) != len(members):
-        raise DeclarationError(f"{where}: members must be there and differ")
+        raise DeclarationError(f"{where}: give at least one member, and no name twice")
     check_kind(f"{where}, enum_size", enum_size, int, Expression, type(None))
     return Enum(enum_name, members, enum_size)
 
@@ -139,7 +139,7 @@ class Key(Interned):
         """The number of instances under these constants."""
         count = resolve(self.size, constants)
         if count < 1:
-            raise DeclarationError(f"key {self}: there must be one at least, not {count}")
+            raise DeclarationError(f"key {self}: it needs at least one instance, not {count}")
         return count
 
     def variable(self, name: str) -> Expression:
@@ -306,7 +306,7 @@ def check_type(where: str, kind: object) -> None:
     if not isinstance(kind, every):
         raise DeclarationError(
             f"{where}: {shown(cast('Any', kind))} is not a type: write Bool(), Int(low, high), an "
-            f"enum, a key or the like"
+            "enum, a key or another type"
         )
 
 
@@ -367,8 +367,8 @@ def choices(kind: Type, constants: Constants) -> tuple[Value, ...]:
     """
     if isinstance(kind, (Int, Key)) and how_many(kind, constants) > MOST_CHOICES:
         raise DeclarationError(
-            f"{kind} has {how_many(kind, constants):,} values, more than the {MOST_CHOICES:,} "
-            "that can be gone through one by one: use a smaller range"
+            f"{kind} has {how_many(kind, constants):,} values, and the limit here is "
+            f"{MOST_CHOICES:,}: use a smaller range"
         )
     match kind:
         case Bool():
@@ -383,7 +383,7 @@ def choices(kind: Type, constants: Constants) -> tuple[Value, ...]:
         case Optional() if isinstance(kind.of, SCALARS):
             return (None, *choices(kind.of, constants))
         case _:
-            raise DeclarationError(f"{kind} has no short list of values: use a scalar type here")
+            raise DeclarationError(f"the values of {kind} can't be listed: use a scalar type here")
 
 
 def initial_value(kind: Type, constants: Constants) -> Value:

@@ -281,7 +281,9 @@ class _Changed:
         change, base = self.change, self.base
         with declared_at(change.declared):
             if change.is_empty:
-                raise DeclarationError(f"{self.where} does nothing: change a row, or add something")
+                raise DeclarationError(
+                    f"{self.where} changes nothing: change a row, or add something"
+                )
             for feature in change.in_state:
                 self.base = base = feature.applied(base, self.machines.values())
             tables = self._tables()
@@ -391,7 +393,7 @@ class _Changed:
         rows = tuple(_edited_rows(table.rows, edit))
         if not rows:
             raise DeclarationError(
-                f"{self.where}: {table.name} keeps no row: remove it with .without_tables()"
+                f"{self.where}: {table.name} has no row left: remove it with .without_tables()"
             )
         check_hidden(table.name, rows, [row for row in rows if row not in table.rows])
         others = (*table.others, *self._read(edit))

@@ -7,9 +7,7 @@ from contextlib import contextmanager
 
 from .places import Place
 
-TOO_DEEP = (
-    "an expression is nested too deeply: make its parts fields, rows or properties of their own"
-)
+TOO_DEEP = "an expression is nested too deeply: make its parts separate fields, rows or properties"
 
 
 class DeclarationError(Exception):

@@ -80,7 +80,7 @@ def _run(path: str) -> ModuleType:
         raise DeclarationError(f"{where}{error}") from None
     except MemoryError as error:
         where = _place(error, path)
-        raise DeclarationError(f"{where}: takes more memory than it may, see --memory") from None
+        raise DeclarationError(f"{where}: needs more memory than its limit, see --memory") from None
     except OSError as error:
         if error.__traceback__ is not None and error.__traceback__.tb_next is None:
             raise DeclarationError(f"can't read {path}: {error.strerror}") from None
@@ -92,7 +92,7 @@ def _run(path: str) -> ModuleType:
 
 def _told(error: BaseException, path: str) -> str:
     if isinstance(error, RecursionError):
-        return f"{_place(error, path)}: {TOO_DEEP}, or a function calls itself without an end"
+        return f"{_place(error, path)}: {TOO_DEEP}, or a function calls itself without end"
     what = error.msg if isinstance(error, SyntaxError) else str(error)
     name = type(error).__name__
     return f"{_place(error, path)}: {name}: {what}" if what else f"{_place(error, path)}: {name}"

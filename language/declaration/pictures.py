@@ -45,11 +45,11 @@ class Log:
         check_kind(f"log {self.title}, entry", self.entry, Expression)
         if self.entry.op != "element":
             raise DeclarationError(
-                f"log {self.title}: `{self.entry}` is no element: use element(name, log)"
+                f"log {self.title}: `{self.entry}` isn't an element: use element(name, log)"
             )
         if self.each is not None and self.each.op != "variable":
             raise DeclarationError(
-                f"log {self.title}: `{self.each}` is no variable: use KEY.variable(name)"
+                f"log {self.title}: `{self.each}` isn't a variable: use KEY.variable(name)"
             )
 
     @property

@@ -49,7 +49,7 @@ def type_of(expression: Expression) -> Type | None:  # noqa: C901 (a case for ea
         case "field":
             if args:
                 if data.key is None:
-                    raise DeclarationError(f"{data.machine} has one instance: no .at() for it")
+                    raise DeclarationError(f"{data.machine} has one instance: leave .at() out")
                 _need(args[0], data.key, "the instance in .at()")
             return data.type
         case "parameter" | "variable" | "this":
@@ -185,9 +185,9 @@ def _check_instance(number: int, key: Key, where: Expression | str) -> None:
     named = {n.data.name: n.data.high for n in children_first(size) if n.op == "constant"}
     most = resolve(size, named)
     if not 0 <= number < most:
+        largest = f", with the largest `{size}`" if named else ""
         raise DeclarationError(
-            f"{_shown(where)}: there is no {key} {number}: they are 0..{most - 1}, "
-            f"with the most that `{size}` may be"
+            f"{_shown(where)}: there is no {key} {number}: they are 0..{most - 1}{largest}"
         )
 
 
@@ -244,7 +244,7 @@ def common(left: Expression, right: Expression) -> Type | None:
     try:
         return _joined(a, b)
     except DeclarationError:
-        against = f"`{left}`, {_name(a)}, is set against `{right}`, {_name(b)}"
+        against = f"`{left}`, {_name(a)}, and `{right}`, {_name(b)}, have no common type"
         raise DeclarationError(against) from None
 
 
@@ -291,11 +291,13 @@ def _check_factors(expression: Expression) -> None:
     op, args = expression.op, expression.args
     if op == "mul" and not any(map(is_settled, args)):
         raise DeclarationError(
-            f"`{expression}`: of two factors one is a number or made of constants"
+            f"`{expression}`: one of the two factors must be a number or consist of constants"
         )
     if op in ("div", "mod"):
         if not is_settled(args[1]):
-            raise DeclarationError(f"`{expression}`: only a number or a constant divides")
+            raise DeclarationError(
+                f"`{expression}`: the divisor must be a number or consist of constants"
+            )
         if args[1].op == "const":
             divisor(expression, args[1].data)
 
@@ -380,7 +382,9 @@ def _optional(expression: Expression) -> Optional:
 def _quantified(expression: Expression) -> Type:
     bound, condition = expression.args
     if bound.op not in ("variable", "element"):
-        raise DeclarationError(f"`{expression}` binds `{bound}`: not a variable, not an element")
+        raise DeclarationError(
+            f"`{expression}` binds `{bound}`, which is neither a variable nor an element"
+        )
     type_of(bound)
     _need(condition, TRUTH, "the condition")
     return NUMBER if expression.op == "count" else TRUTH
@@ -389,9 +393,11 @@ def _quantified(expression: Expression) -> Type:
 def _extreme(expression: Expression) -> Type:
     bound, number = expression.args
     if bound.op not in ("variable", "element"):
-        raise DeclarationError(f"`{expression}` binds `{bound}`: not a variable, not an element")
+        raise DeclarationError(
+            f"`{expression}` binds `{bound}`, which is neither a variable nor an element"
+        )
     type_of(bound)
-    _need(number, NUMBER, "what is compared" if expression.op != "sum" else "what is added")
+    _need(number, NUMBER, "the compared number" if expression.op != "sum" else "the added number")
     return NUMBER
 
 
@@ -426,7 +432,9 @@ def _first_of(expression: Expression) -> Type:
     if bound.op == "variable":
         _need(condition, TRUTH, "the condition of first_of")
         if not isinstance(bound.data.type, SCALARS):
-            raise DeclarationError(f"`{expression}`: a first {bound.data.type} is none")
+            raise DeclarationError(
+                f"`{expression}`: first_of needs a scalar, and {bound.data.type} isn't one"
+            )
         return Optional(bound.data.type)
     kind = _keep(expression)
     assert isinstance(kind, (Sequence, Bag))
@@ -437,7 +445,9 @@ def _membership(expression: Expression) -> Type:
     value, collection = expression.args
     kind = type_of(collection)
     if not isinstance(kind, (Set, Sequence, Bag)):
-        raise DeclarationError(f"`{collection}` is {_name(kind)}: nothing can be in it")
+        raise DeclarationError(
+            f"`{collection}` is {_name(kind)}: only a set, a sequence or a bag has members"
+        )
     if isinstance(kind.of, Int) and isinstance(type_of(value), Key):
         return TRUTH  # an instance is in a set of numbers by its own number
     if not _is_nothing(kind.of):
@@ -456,7 +466,7 @@ def _collected(expression: Expression) -> Type:
     if expression.op == "sequence_of":
         return Sequence(of, len(expression.args))  # type: ignore[arg-type]
     if expression.args and not isinstance(of, SCALARS):
-        raise DeclarationError(f"`{expression}`: a set holds scalars, and {_name(of)} is none")
+        raise DeclarationError(f"`{expression}`: a set holds scalars, and {_name(of)} isn't one")
     return Set(of)  # type: ignore[arg-type]
 
 
@@ -509,7 +519,9 @@ def _grow(expression: Expression) -> Type:
     if expression.op == "insert_by":
         found = kind.of.type_of(expression.data) if isinstance(kind.of, Record) else None
         if not isinstance(found, Int):
-            raise DeclarationError(f"`{expression}`: {kind.of} has no number {expression.data}")
+            raise DeclarationError(
+                f"`{expression}`: {kind.of} has no field {expression.data} that is a number"
+            )
     return kind
 
 

@@ -395,8 +395,8 @@ class _Builder:
         count = prod(how_many(bound.data.type, self.constants) for bound in sending.to_each)
         if count > MOST_PARTS:
             raise DeclarationError(
-                f"{sending.message.name} to {count:,} at once, where {MOST_PARTS:,} are the most: "
-                "use smaller bounds"
+                f"{sending.message.name} is sent {count:,} times at once, and the limit is "
+                f"{MOST_PARTS:,}: use smaller bounds"
             )
 
     def send(

@@ -76,7 +76,7 @@ class _Reduction:
         check_kind(f"{kind}, because", self.because, str)
         check_kind(f"{kind}, refined_by", self.refined_by, str)
         if not self.because.strip():
-            raise DeclarationError(f"{kind}: say why with because=")
+            raise DeclarationError(f"{kind}: give the reason with because=")
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,10 +114,10 @@ class LeftOut(_Reduction):
         super().__post_init__()
         check_kind("LeftOut", self.of, Expression, Message, Enum)
         if not self.is_always and not isinstance(self.of, Message):
-            raise DeclarationError(f"LeftOut: `{self.of}` is no message, and takes no when=")
+            raise DeclarationError(f"LeftOut: `{self.of}` isn't a message: leave when= out")
         if isinstance(self.of, Expression) and self.of.op not in ("field", "parameter"):
             raise DeclarationError(
-                f"LeftOut: `{self.of}` is no field, parameter or message: use StandsFor"
+                f"LeftOut: `{self.of}` isn't a field, a parameter or a message: use StandsFor"
             )
 
     @property
@@ -252,7 +252,7 @@ class Settled(_Reduction):
         for of in self.set:
             check_kind("Settled", of, Expression)
             if of.op != "field":
-                raise DeclarationError(f"Settled: `{of}` is no field")
+                raise DeclarationError(f"Settled: `{of}` isn't a field")
 
     @property
     def machine(self) -> str:
@@ -518,7 +518,7 @@ class Reduced:
         if same and response is table.response and on is table.on:
             return table
         if not rows:
-            error = DeclarationError(f"table {table.name}: reductions leave no row of it")
+            error = DeclarationError(f"table {table.name}: reductions remove all of its rows")
             raise error.within("", table.declared)
         names = {table.machine.name, *(machine.name for machine in table.others)}
         others = (*table.others, *(m for m in self._read_by(rows) if m.name not in names))

@@ -57,7 +57,7 @@ def _fairness(
     if not events:
         raise DeclarationError(f"{where}: name an event or a message")
     if rows and len(events) > 1:
-        raise DeclarationError(f"{where}: rows are those of one event, and these are {len(events)}")
+        raise DeclarationError(f"{where}: rows= needs one event, and these are {len(events)}")
     named = items(f"{where}, rows", rows, str, "name")
     for event in events:
         if not isinstance(event, Event):

@@ -84,7 +84,7 @@ def ranking(name: str, rank: tuple[Operand, ...], helpful: tuple[Helpful, ...]) 
     parts = items(f"{where}, rank", rank, (Expression, int), "number")
     events = items(f"{where}, helpful", helpful, Helpful, "helps(...)")
     if not events:
-        raise DeclarationError(f"{where}: nothing is helpful, so that runs may stop: name events")
+        raise DeclarationError(f"{where}: without helpful events a run may stop: name some")
     numbers = (_of_state(where, lift(part), is_number=True) for part in parts)
     return Ranking(name, tuple(numbers), events)
 
@@ -95,5 +95,5 @@ def _of_state(where: str, part: Expression, *, is_number: bool = False) -> Expre
         compared = is_number and not isinstance(type_of(part), Bool)
         check_from_outside(part >= 0 if compared else part, free_variables(part))
     if any(node.op == "after" for node in children_first(part)):
-        raise DeclarationError(f"{where}: `{part}` speaks of the next state")
+        raise DeclarationError(f"{where}: `{part}` refers to the next state")
     return part

@@ -42,7 +42,7 @@ def _extreme(op: str, bound: Expression, number: Operand, default: Operand) -> E
         return found
     if default is None:
         raise DeclarationError(
-            f"`{found}`: say default=..., which it comes to where `{bound.args[0]}` is empty"
+            f"`{found}`: give default=..., its value if `{bound.args[0]}` is empty"
         )
     return if_(size(bound.args[0]) == 0, default, found)
 
@@ -55,7 +55,7 @@ def majority(votes: Expression, of: Key | Operand) -> Expression:
     check_kind("majority", votes, Expression)
     kind = type_of(votes)
     if not isinstance(kind, Set):
-        raise DeclarationError(f"`{votes}` is {kind} and not a set: only a set is a majority")
+        raise DeclarationError(f"`{votes}` is {kind} and not a set: majority takes a set")
     if isinstance(of, Key):
         if kind.of != of:
             raise DeclarationError(f"`{votes}` is {kind}: write a set of {of}s")

@@ -266,7 +266,7 @@ def assign(
 
 def _place(whole: tuple[Value, ...], place: int) -> int:
     if not 0 <= place < len(whole):
-        raise DeclarationError(f"a map of {len(whole)} keys has none at {place}")
+        raise DeclarationError(f"a map of {len(whole)} keys has no key {place}")
     return place
 
 

@@ -385,7 +385,7 @@ LARGE = {
         (lang.Table(crowd, tell, (
             lang.Row("r", send=(lang.to_each(number, True, Told(number=number)),)),)),),
         lang.all_of(i, i.is_in(there)),
-        "table crowd.tell, row 'r': Told to 1,000,001 at once, where 100,000 are the most",
+        "table crowd.tell, row 'r': Told is sent 1,000,001 times at once, and the limit is",
     ),
 }  # fmt: skip
 

@@ -71,5 +71,5 @@ def test_a_property_sees_the_messages_of_an_address() -> None:
 def test_it_is_refused_with_another_address_and_in_rows() -> None:
     with pytest.raises(DeclarationError, match=r"the address of Ask is \(client\)"):
         in_flight("m", Ask)
-    with pytest.raises(DeclarationError, match="only properties speak of what is in flight"):
+    with pytest.raises(DeclarationError, match="only properties can use in_flight"):
         Table(client, ask, (Row("ask", when=any_of(in_flight("m", Ask, client.this), lift(True))),))

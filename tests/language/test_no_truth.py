@@ -157,7 +157,7 @@ def test_no_operand_is_dropped(slip: str, context: str) -> None:
         (lambda: lang.all_true(ok for _ in range(2)), r"put \* before it"),
         (lambda: lang.any_true([ok, ok]), "one by one"),
         (lambda: lang.if_(tick, 1, 2), "Event has no value"),
-        (lambda: lang.lift(STATE), "State is neither .*: Enum has no value, a part or member"),
+        (lambda: lang.lift(STATE), "State is neither .*: Enum has no value: write a part"),
         (lambda: lang.lift(worker), "neither an expression"),
     ],
 )

@@ -78,7 +78,7 @@ ask = lang.message("Ask", to=service, sender=client)
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "two fields of the addressee's key": (
         lambda: lang.message("M", server, one=raft.SERVER, two=raft.SERVER),
-        "message M: one and two are both of key server, and it could go to either. Say sender=",
+        "message M: one and two are both of key server, and each could name the receiver. Give",
     ),
     "a key for a machine": (
         lambda: lang.message("M", server, sender=raft.SERVER),  # type: ignore[arg-type]
@@ -86,21 +86,21 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a response to somebody else": (
         lambda: lang.message("M", to=other, answers=ask),
-        "message M answers Ask: it goes from service to client, and other is said",
+        "message M answers Ask: it goes from service to client, not from or to other",
     ),
     "a response from somebody else": (
         lambda: lang.message("M", to=client, sender=other, answers=ask),
-        "message M answers Ask: it goes from service to client, and other is said",
+        "message M answers Ask: it goes from service to client, not from or to other",
     ),
     "a response that knows more than its request": (
         lambda: lang.message(
             "M", to=client, sender=service, answers=lang.message("Q", service, client=CLIENT)
         ),
-        "message M: say sender= in Q as well, which it answers",
+        "message M answers Q: give sender= in Q as well",
     ),
     "another machine sends it": (
         lambda: Table(other, lang.event("e"), (Row("r", send=(RequestVote(to=0),)),)),
-        "table other.e, row 'r': RequestVote comes from server, not from here",
+        "table other.e, row 'r': RequestVote comes from server, not from other",
     ),
     "the sender is said": (
         lambda: Table(server, lang.event("e"), (Row("r", send=(RequestVote(to=0, sender=1),)),)),

@@ -28,11 +28,11 @@ def system(**changed: Any) -> Any:
 
 
 MISTAKES: dict[str, Callable[[], Any]] = {
-    "`i` is bound by no all_of": lambda: lang.leads_to("P", ONE, TWO, "P."),
+    "`i` isn't bound: bind it with all_of": lambda: lang.leads_to("P", ONE, TWO, "P."),
     "each: `j` is not a variable of premise or goal": lambda: lang.leads_to(
         "P", ONE, TWO, "P.", each=(i, j)
     ),
-    "nor has a property of progress": lambda: lang.leads_to(
+    "or a property of progress can't use after": lambda: lang.leads_to(
         "P", ONE, lang.after(x.at(i)) == 2, "P.", each=(i,)
     ),
     "its premise is its goal": lambda: lang.leads_to("P", ONE, ONE, "P.", each=(i,)),
@@ -58,7 +58,7 @@ MISTAKES: dict[str, Callable[[], Any]] = {
         budgets={(tick, tock): 1},
     ),
     "name an event or a message": lambda: lang.weak_fairness(),
-    "rows are those of one event, and these are 2": lambda: lang.weak_fairness(
+    "rows= needs one event, and these are 2": lambda: lang.weak_fairness(
         tick, tock, rows=("count",)
     ),
     "is not an event": lambda: lang.strong_fairness((tick,)),

@@ -45,17 +45,17 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "helps tick: `x`: say which client with .at()": lambda: lang.helps(tick, x == 1),
     "helps tick, each is one variable alone": lambda: lang.helps(tick, each=i),
     "helps tick, each: `x.at(i)` is not a variable": lambda: lang.helps(tick, each=(x.at(i),)),
-    "speaks of the next state": lambda: lang.ranking("Goes", (lang.after(x.at(i)),), HELPS),
+    "refers to the next state": lambda: lang.ranking("Goes", (lang.after(x.at(i)),), HELPS),
     "a ranking is called 1: write a name": lambda: lang.ranking(1, (), HELPS),
     "ranking of Goes, rank is one number alone": lambda: lang.ranking("Goes", x.at(i), HELPS),
     "ranking of Goes: an operand of <= or >= is `set_of(i)`": lambda: lang.ranking(
         "Goes", (lang.set_of(i),), HELPS
     ),
-    "nothing is helpful, so that runs may stop": lambda: lang.ranking("Goes", (), ()),
+    "without helpful events a run may stop": lambda: lang.ranking("Goes", (), ()),
     "ranking of Goes, helpful holds Event 'tick', which is not a helps(...)": lambda: lang.ranking(
         "Goes", (), (tick,)
     ),
-    "system s, rankings: Can is not a leads-to": lambda: system(lang.ranking("Can", (), HELPS)),
+    "system s, rankings: Can isn't a leads-to": lambda: system(lang.ranking("Can", (), HELPS)),
     "two ranking declarations of Goes": lambda: system(
         lang.ranking("Goes", (), HELPS), lang.ranking("Goes", (0,), HELPS)
     ),

@@ -231,7 +231,7 @@ def test_a_row_settles_fields_once_it_makes_the_condition_true() -> None:
     other = Machine("other").field("number", Int(0, 1))
     for of, when, error in (
         ({}, True, "at least one field"),
-        ({count + 1: 0}, True, "is no field"),
+        ({count + 1: 0}, True, "isn't a field"),
         ({count: 0, other: 1}, True, "fields of light and other"),
     ):
         with pytest.raises(DeclarationError, match=error):
@@ -434,7 +434,7 @@ def test_one_event_chooses() -> None:
             r"property Ends reads `end_offset`.*the test says so.*read_by=\('Ends',\)",
         ),
         ((LeftOut(entries, **REASON),), "`entries` is left out of logs by a reduction"),
-        ((Never(("log.write/large", "log.write/append"), **REASON),), "leave no row of it"),
+        ((Never(("log.write/large", "log.write/append"), **REASON),), "remove all of its rows"),
     ],
 )
 def test_a_reduction_that_does_not_fit_is_refused(
@@ -447,11 +447,11 @@ def test_a_reduction_that_does_not_fit_is_refused(
 
 
 def test_a_reduction_needs_a_reason() -> None:
-    with pytest.raises(DeclarationError, match="LeftOut: say why with because="):
+    with pytest.raises(DeclarationError, match="LeftOut: give the reason with because="):
         LeftOut(is_busy, because="")
-    with pytest.raises(DeclarationError, match="`is_busy` is no message"):
+    with pytest.raises(DeclarationError, match="`is_busy` isn't a message"):
         LeftOut(is_busy, when=has_room, **REASON)
-    with pytest.raises(DeclarationError, match="no field, parameter or message"):
+    with pytest.raises(DeclarationError, match="isn't a field, a parameter or a message"):
         LeftOut(has_room, **REASON)
     with pytest.raises(DeclarationError, match="neither a field, its element"):
         Canonical(has_room, True, **REASON)

@@ -102,7 +102,7 @@ system = System("replies", (asked,), (), channels=(Channel(Ask),))
 @pytest.mark.parametrize(
     ("row", "table", "line", "said"),
     [
-        ("reply=Done(number=1)", "", 12, "Done is a reply, but isn't declared as a response: say"),
+        ("reply=Done(number=1)", "", 12, "Done is a reply, but isn't declared as a response: de"),
         ("reply=Said(number=1)", "", 12, "Said is a reply to Ask, but answers Tell: take the mes"),
         ("reply=Ask.number", "", 12, "a reply, but the table names no response"),
         ("", "response=Said,", 7, "Said is the response to Ask, but answers Tell"),

@@ -216,9 +216,9 @@ def test_a_name_out_of_scope(expression: Expression) -> None:
 @pytest.mark.parametrize("key", [-1, 3])
 def test_a_map_is_read_at_its_keys_alone(key: int) -> None:
     for expression in (by_shelf[x + key - 5], lang.updated(by_shelf, x + key - 5, 0)):
-        with pytest.raises(DeclarationError, match=f"a map of 3 keys has none at {key}"):
+        with pytest.raises(DeclarationError, match=f"a map of 3 keys has no key {key}"):
             value(expression)
-    with pytest.raises(DeclarationError, match=f"has none at {key}"):
+    with pytest.raises(DeclarationError, match=f"has no key {key}"):
         value(busy.at(x + key - 5))
 
 
