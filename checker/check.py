@@ -63,12 +63,12 @@ def check(
     if instance.progress and options.spark is not None:
         raise DeclarationError("progress properties can't be checked on Spark")
     if options.spill is not None and (instance.progress or options.spark is not None):
-        raise DeclarationError("states go on disk without Spark, and for no property of progress")
+        raise DeclarationError("states can't go on disk with Spark or properties of progress")
     if options.keep_going:
         if options.spark or options.checkpoint or options.resume:
-            raise DeclarationError("a run that goes on is neither saved nor carried by Spark")
+            raise DeclarationError("keep_going can't be used with Spark or a checkpoint")
         if options.all_traces > 1:
-            raise DeclarationError("a run that goes on has one counterexample of each property")
+            raise DeclarationError("keep_going finds one counterexample of each property alone")
         check_number(instance)
     if not options.deadlock:
         instance = ending_anywhere(instance)

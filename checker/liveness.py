@@ -108,8 +108,10 @@ def _unmet(prepared: Prepared, progress: LivenessSearch) -> Iterator[Vacuity]:
         yield Vacuity("premise", name, what, (), known.get(name, ""), whole=True)
     for item in prepared.instance.progress:
         if item.name in progress.met - progress.asked:
-            where = "wherever its premise does" if item.kind == "leads to" else "in every state"
-            what = f"asks for nothing: its goal holds {where}"
+            where = "in every state"
+            if item.kind == "leads to":
+                where += " where its premise holds"
+            what = f"requires nothing: its goal holds {where}"
             yield Vacuity("premise", item.name, what, (), known.get(item.name, ""))
 
 
@@ -144,7 +146,7 @@ class LivenessSearch:
 
     def _take(self, size: int) -> None:
         if not self.explorer.may_take(self.held + size):
-            raise MemoryError(f"{size:,} bytes for what states belong to")
+            raise MemoryError(f"{size:,} bytes for the search of cycles")
         self.held += size
         self.most = max(self.most, self.held)
 

@@ -79,7 +79,7 @@ def _from_file(
     if isinstance(found, DeclarationError):
         raise found
     if not isinstance(found, System):
-        raise DeclarationError(f"{path}: what it answered is no system")
+        raise DeclarationError(f"{path}: its process returned something that isn't a system")
     return found
 
 

@@ -72,8 +72,8 @@ class _Weighing:
         self.total += here
         if self.heaviest is not None and self.total > MOST:
             raise DeclarationError(
-                f"{here:,} parts of expressions, with what quantifiers and parameters range over, "
-                f"where {MOST:,} in all are the most: use smaller bounds{self.heaviest()}"
+                f"its expressions have {here:,} parts, for all values of parameters and variables, "
+                f"and the system's limit is {MOST:,}: use smaller bounds{self.heaviest()}"
             ).within(where, place)
 
     def weight(self, every: Iterable[Expression]) -> int:

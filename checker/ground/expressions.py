@@ -219,7 +219,7 @@ class Expressions:
                 raise DeclarationError(f"there is no instance {low} at these constants: {there}")
             if low < 0 or high >= len(whole):
                 raise DeclarationError(
-                    f"`{e}` is {low}..{high}: a map of {len(whole)} keys is read by 0.."
+                    f"`{e}` is {low}..{high}, and the {len(whole)} keys of the map are 0.."
                     f"{len(whole) - 1}"
                 )
         return node
@@ -308,7 +308,7 @@ class Expressions:
     def spread(self, kind: Type, shape: Shape) -> list[tuple[Value, Node]]:
         """The possible values of a scalar, each with the condition for it."""
         if not isinstance(shape, Node):
-            raise DeclarationError(f"a set holds scalars: {kind} is none")
+            raise DeclarationError(f"a set holds scalars, and {kind} isn't one")
         if shape.high - shape.low >= MOST_MEMBERS:
             raise DeclarationError(f"a set of numbers {shape.low}..{shape.high} is too large")
         if isinstance(kind, Bool):

@@ -171,7 +171,7 @@ class Shapes:
                 pairs = zip(then, otherwise, strict=True)
                 return [self.merge(condition, a, b) for a, b in pairs]
             case _:
-                raise DeclarationError("two branches of different shape")
+                raise DeclarationError("the two branches have different shapes")
 
     def merge_maybe(self, condition: Node, then: Maybe, otherwise: Maybe) -> Maybe:
         merged = self.merge(condition, then, otherwise)
@@ -211,7 +211,7 @@ class Shapes:
             case list(), list():
                 return g.and_(*(self.equal(x, y) for x, y in zip(a, b, strict=True)))
             case _:
-                raise DeclarationError("two values of different shape are compared")
+                raise DeclarationError("the compared values have different shapes")
 
     def ranks(self, kind: Type, shape: Shape) -> list[Node]:
         """The numbers that define the order of a bag's elements (see `types.rank`)."""
@@ -235,7 +235,7 @@ class Shapes:
             case Map(), list():
                 return [n for part in shape for n in self.ranks(kind.of, part)]
             case _:
-                raise DeclarationError(f"a value is no {kind}")
+                raise DeclarationError(f"a value isn't a {kind}")
 
     def at_most(self, kind: Type, a: Shape, b: Shape) -> Node:
         """Whether a comes before b in canonical order, or is equal."""

@@ -109,7 +109,7 @@ def pieces(
     """
     many = math.prod(map(len, constants.values())) * len(protocols)
     if many > MOST_PIECES:
-        raise DeclarationError(f"{many:,} runs are too many: the most are {MOST_PIECES:,}")
+        raise DeclarationError(f"{many:,} runs are more than the limit of {MOST_PIECES:,}")
     found = [
         Piece(system, protocol, tuple(zip(constants, values, strict=True)), **rest)
         for protocol in protocols

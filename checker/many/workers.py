@@ -97,7 +97,7 @@ def _starting() -> Generator[None]:
     except BrokenExecutor:
         raise
     except (OSError, RuntimeError) as error:  # a process, or a thread
-        why = (error.strerror if isinstance(error, OSError) else str(error)) or "none can be had"
+        why = (error.strerror if isinstance(error, OSError) else str(error)) or "unknown reason"
         raise ChildProcessError(
             f"can't start processes ({why}): try --jobs 1, which needs none"
         ) from None

@@ -218,7 +218,7 @@ def print_suggestions(found: Suggestions, console: Console) -> None:
             f"{found.inductive:,} inductive together, {found.seconds:.1f} s"
         )
     for name in (name for name in found.broken if name not in found.asked):
-        console.print(f"{name} doesn't hold in all of them: not used", markup=False)
+        console.print(f"{name} doesn't hold in all explored states: not used", markup=False)
     if found.reason:
         console.print(f"No lemmas suggested: {found.reason}.", markup=False)
     if found.hints:
@@ -232,7 +232,7 @@ def print_suggestions(found: Suggestions, console: Console) -> None:
     for name in found.asked:
         lemmas = found.excludes.get(name, [])
         if lemmas:
-            console.print(f"{name}: the step above is impossible by {', '.join(lemmas)}")
+            console.print(f"{name}: the step above is impossible with {', '.join(lemmas)}")
     if found.lemmas and found.proofs is not None:
         few = "all are needed" if found.fewest else "maybe fewer suffice: --deadline was reached"
         console.print(

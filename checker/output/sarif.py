@@ -57,8 +57,8 @@ class _Told:
         for item in (*self.instance.properties, *self.instance.progress):
             source = f" Source: {item.source}." if item.source else ""
             yield _rule(item.name, f"{item.sentence}{source}")
-        yield _rule(DEADLOCK, "A run comes to an end only where it may.")
-        yield _rule(VACUOUS, "Each row is taken by some run, or it is known why none does.")
+        yield _rule(DEADLOCK, "A run ends only in a state where it may end.")
+        yield _rule(VACUOUS, "Some run takes each row, or the reason why none takes it is known.")
         for item in self.result.properties:
             if item.name not in self._named:
                 yield _rule(item.name, item.name)

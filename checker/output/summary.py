@@ -110,7 +110,7 @@ def print_simulated(result: Simulation, console: Console, *, coverage: bool = Fa
     if coverage:
         taken = sorted((times, name) for name, times in result.rows if times)
         _items("Taken, the rarest first", (f"{name}: {times:,}" for times, name in taken), console)
-    rest = "the states that no walk came to: walks prove nothing, check explores all"
+    rest = "the states that no walk reached: walks prove nothing, check explores all"
     _items("Not checked", [rest, *_unknown(result, listed=False)], console)
 
 

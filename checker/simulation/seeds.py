@@ -66,8 +66,9 @@ def simulate_seeds(
     instance = piece.instance()
     prepared = prepare(instance, symmetry=False, slicing=options.slicing)
     number, seed = seed_of(prepared, options.seed)
-    if not 1 <= seeds <= min(MOST_SEEDS, MOST_SEED - number + 1):
-        raise DeclarationError(f"{seeds:,} seeds from {number} on: the most are {MOST_SEEDS:,}")
+    most = min(MOST_SEEDS, MOST_SEED - number + 1)
+    if not 1 <= seeds <= most:
+        raise DeclarationError(f"{seeds:,} seeds from {number} on: give 1 to {most:,}")
     alone = replace(options, threads=1, shorter=0.0, seconds=None, memory=None)
     every = [Seeded(piece, replace(alone, seed=str(number + at))) for at in range(seeds)]
     outcome = begun(instance, prepared, options, seed)

@@ -173,7 +173,7 @@ class _Search:
         if self.until is not None:
             left = round((self.until - time.perf_counter()) * 1000)
             if left <= 0:
-                raise _UndecidedError("the time was up")
+                raise _UndecidedError("the time limit was reached")
             self.solver.set("timeout", left)
         name = z3.FreshBool("fault")
         self.solver.add(z3.Implies(name, fault))

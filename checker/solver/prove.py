@@ -246,8 +246,8 @@ class _Run:
         for name in (n for n in names if self.declared[n].is_progress and n not in ranked):
             has = f"it has those of {', '.join(sorted(ranked))}" if ranked else "it has none"
             self.proof(name).reason = (
-                f"no ranking of it is declared in {system.name} ({has}); "
-                "check --progress looks at it within bounds"
+                f"{system.name} declares no ranking of it ({has}); "
+                "check --progress checks it within bounds"
             )
         return [name for name in names if not self.declared[name].is_progress or name in ranked]
 
@@ -283,7 +283,7 @@ class _Run:
         """The record of a property, a lemma, or a fact of all states."""
         if name not in self.proofs:
             item = self.declared.get(name)
-            sentence = item.sentence if item else "Each state is made of values as they are stored."
+            sentence = item.sentence if item else "Each value of a state is in its stored form."
             self.proofs[name] = Proof(name, sentence)
         return self.proofs[name]
 
@@ -404,7 +404,7 @@ class _Attempt:
             return "ranking", 0
         subject = self.induction.subject(name)
         if subject is None:
-            return "nothing that a row writes bears on it", 0
+            return "no row can break it", 0
         return ("induction" if subject.nodes else "each step, from lemmas"), 1
 
 
@@ -494,7 +494,7 @@ class _Harder:
 
     def _subject(self, name: str) -> Subject:
         subject = self.induction.subject(name)
-        assert subject is not None, "what no row bears on doesn't fail"
+        assert subject is not None, "a property that no row can break doesn't fail"
         return subject
 
     def _holds_with(self, name: str, found: Sequence[Node]) -> bool:
@@ -549,7 +549,7 @@ def _check_steps(induction: Induction) -> None:
     solver = z3.Solver()
     solver.add(relation.start, relation.choice)
     if not can_be(solver):
-        raise SolverError("no step can be taken from the start: whatever is proved says nothing")
+        raise SolverError("no step is possible from the start, so a proof would say nothing")
 
 
 def counterexample_to_induction(induction: Induction, answer: Settled) -> Trace | None:

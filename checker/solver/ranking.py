@@ -192,7 +192,7 @@ class Ranked:
         case = answer.case.removesuffix(self.where)
         before = self._rank_of(machine, state)
         if case in (SOME_HELP, NOT_BELOW):
-            why = "" if case == NOT_BELOW else f" None of this is possible: {self._listed}."
+            why = "" if case == NOT_BELOW else f" None of these events is possible: {self._listed}."
             return shown_trace(instance, [state], [], f"The rank is {_shown(before)}.{why}")
         for step in machine.steps(state):
             if step.state is None:
@@ -228,9 +228,9 @@ def _said(case: str, before: str, then: str) -> str:
     if case.endswith(RAISES):
         return f"The rank rises from {before} to {then}."
     if case.endswith(LEAVES):
-        return "The premise ends, and the goal isn't there."
+        return "The premise ends, and the goal doesn't hold."
     if case.endswith(NEEDED):
-        return f"The rank stays {before}, and nothing is possible that is named before."
+        return f"The rank stays {before}, and no earlier event of the ranking is possible."
     return f"The rank stays {before}, and {case.rpartition(STOPS)[2]} isn't possible any more."
 
 

@@ -381,7 +381,7 @@ class Relation:
         solver = z3.SolverFor(self.numbers.logic)
         solver.add(self.start, self.in_range)
         if not can_be(solver):
-            raise SolverError("there is no initial state: whatever is checked of it says nothing")
+            raise SolverError("there is no initial state, so a check would say nothing")
 
     def kept(self, vector: tuple[int, ...]) -> tuple[int, ...]:
         """The numbers of a state, with 0 for leaves that aren't kept."""

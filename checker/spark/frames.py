@@ -122,7 +122,7 @@ class Explored:
         if not runs:
             raise SparkError(
                 f"{self.storage.uri} holds no states: the run was explored in one process "
-                "(--hand-over 0 has Spark explore all of it)"
+                "(with --hand-over 0 Spark explores all of it)"
             )
         return self.session.createDataFrame(runs, "run string").repartition(len(runs))
 

@@ -41,7 +41,7 @@ def command(given: Sequence[str], environment: Mapping[str, str], jars: Path) ->
         )
     lacking = [name for name in (MEMORY, *ASKED.values()) if name not in environment]
     if lacking:
-        raise SparkError(f"Spark hasn't started this container: there is no {', '.join(lacking)}")
+        raise SparkError(f"Spark hasn't started this container: it lacks {', '.join(lacking)}")
     options = [name for name in environment if re.fullmatch(r"SPARK_JAVA_OPT_\d+", name)]
     options.sort(key=lambda name: int(name.rpartition("_")[2]))
     places = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "SPARK_CLASSPATH")

@@ -20,7 +20,7 @@ MASTER = re.compile(
     r"local(\[([1-9]\d*|\*)(, *\d+)?\])?|local-cluster\[\d+, *\d+, *\d+\]|(spark|k8s)://.+|yarn"
 )
 NOT_BY_CONNECT = (
-    "Spark Connect gives a program no SparkContext, which this needs: name the cluster's own master"
+    "this needs a SparkContext, and Spark Connect gives none: name the cluster's own master"
 )
 LOCAL_FOLDERS = "SPARK_LOCAL_DIRS"
 

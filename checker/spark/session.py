@@ -43,7 +43,7 @@ def find_java() -> str:
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     need = f"Spark needs Java {LEAST_JAVA} or newer"
     if java is None or not os.access(java, os.X_OK):
-        where = f"there is no {java} to run" if home else "there is none"
+        where = f"{java} isn't a program" if home else "none is installed"
         raise SparkError(f"{need}, and {where}: {JAVA_REMEDY}")
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
@@ -51,7 +51,7 @@ def find_java() -> str:
         raise SparkError(f"{need}, and {java} can't be run: {error.strerror}") from None
     found = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
     if found is None:
-        raise SparkError(f"{need}, and {java} doesn't tell its version: {JAVA_REMEDY}")
+        raise SparkError(f"{need}, and {java} doesn't print its version: {JAVA_REMEDY}")
     if int(found[1]) < LEAST_JAVA:
         raise SparkError(f"{need}, and {java} is version {found[1]}: {JAVA_REMEDY}")
     return java

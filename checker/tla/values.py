@@ -20,7 +20,7 @@ def value_of(text: str) -> Any:
     reading = _Reading(text)
     value = reading.value()
     if reading.tokens:
-        raise ValueError(f"more than a value: {text}")
+        raise ValueError(f"text follows the value: {text}")
     return value
 
 
@@ -32,12 +32,12 @@ class _Reading:
 
     def take(self) -> str:
         if not self.tokens:
-            raise ValueError("it breaks off")
+            raise ValueError("it ends too early")
         return self.tokens.pop()
 
     def expect(self, token: str) -> None:
         if (found := self.take()) != token:
-            raise ValueError(f"{found} stands where {token} is to")
+            raise ValueError(f"{found} instead of {token}")
 
     def value(self) -> Any:
         """Reads the next value."""
@@ -58,7 +58,7 @@ class _Reading:
             case token if token[0].isalpha() or token[0] == "_":
                 return _CONSTANTS.get(token, token)
             case token:
-                raise ValueError(f"{token} begins no value")
+                raise ValueError(f"a value can't begin with {token}")
 
     def listed(self, end: str) -> list[Any]:
         """Reads values up to the token `end`."""

@@ -131,7 +131,7 @@ def read_trace(text: bytes) -> TraceFile:
     listed: list[Any] = states  # pyright: ignore[reportUnknownVariableType]
     loop = whole.get("loop")
     if loop is not None and not (type(loop) is int and 0 <= loop < len(listed)):
-        raise TraceError(f"its loop, {loop!a:.40}, is the index of no state")
+        raise TraceError(f"its loop, {loop!a:.40}, isn't the index of a state")
     kept = [_object(state, f"state {at}") for at, state in enumerate(listed)]
     meta = _object(whole.get("#meta", {}), "its #meta")
     return TraceFile(

@@ -104,7 +104,7 @@ def tell_dead_end(
     machine = Remembering(instance)
     states, steps = followed(machine, run, packed)
     if machine.holds(aim.of.expression, states[-1]):
-        raise ReplayError("an engine says that a run can't come to where the model sees it")
+        raise ReplayError("an engine says that the goal is out of reach, but it holds on the model")
     conclusion = failure_sentence(
         instance, aim.of, states[-1], after=len(steps), and_then=", and no run leads on from there"
     )
@@ -131,7 +131,7 @@ def followed(
         else:
             raise ReplayError(f"the model can't take step {len(states)} of the run")
     if packed(states[-1]) != packed(states[lasso.loop]):
-        raise ReplayError("the run's loop is none on the model")
+        raise ReplayError("the run's loop isn't a loop on the model")
     return states, steps
 
 
@@ -144,11 +144,11 @@ def _check_aim(machine: Interpreter, aim: Aim, states: list[FullState], lasso: L
         if machine.holds(aim.of.expression, state, bound=aim.bound):
             owed = False
             if at >= lasso.loop:
-                raise ReplayError("a run comes again and again to what an engine says it doesn't")
+                raise ReplayError("the goal holds in the loop, but an engine says that it doesn't")
         else:
             owed = owed or machine.holds(aim.of.premise, state, bound=aim.bound)
     if not owed:
-        raise ReplayError("a run owes nothing that an engine says it doesn't come to")
+        raise ReplayError("an engine says that a run misses its goal, but the run needn't reach it")
 
 
 def _fair(fairnesses: Fairnesses, possible: list[list[Label]], taken: list[Label]) -> list[str]:
@@ -181,8 +181,8 @@ def _endless(instance: Instance, lasso: Lasso, possible: list[list[Label]]) -> s
     if not rest:
         return " for ever: no step is possible"
     if not instance.system.fairness:
-        return f" for ever: the system supposes no fairness, so nothing must happen: {_some(rest)}"
-    return f" for ever: nothing that can happen there must happen: {_some(rest)}"
+        return f" for ever: the system declares no fairness, so no event must happen: {_some(rest)}"
+    return f" for ever: fairness forces none of the possible events: {_some(rest)}"
 
 
 def _some(names: Iterable[str]) -> str:

@@ -156,7 +156,7 @@ def _run(machine: Interpreter, wanted: list[_Wanted]) -> tuple[list[FullState], 
         if not following:
             raise TraceError(f"{where}: no row leads to it from the state before")
         if len(following) > MOST:
-            raise TraceError(f"{where}: over {MOST:,} runs come here: name more variables")
+            raise TraceError(f"{where}: over {MOST:,} runs lead here: name more variables")
         reached = following
     at: _Reached | None = next(iter(reached.values()))
     states: list[FullState] = []

@@ -98,7 +98,9 @@ def _terminal(instance: Instance) -> Iterator[Probe]:
         found = replace(probe, behind=accepted if probe.behind is None else probe.behind)
         if probe.kind == "premise":
             found = replace(
-                found, kind="part", shown=f"has a premise that no end of a run meets: {probe.shown}"
+                found,
+                kind="part",
+                shown=f"has a premise that is never true at the end of a run: {probe.shown}",
             )
         yield found  # for collections only the inner parts: an empty collection at an end is normal
     system = instance.system

@@ -24,8 +24,8 @@ def check_number(instance: Instance) -> None:
     many = len(instance.properties)
     if many > MOST_PROPERTIES:
         raise DeclarationError(
-            f"a run that goes on tells {MOST_PROPERTIES} properties of states and steps apart, and "
-            f"these are {many}: name some of them"
+            f"keep_going checks at most {MOST_PROPERTIES} properties of states and steps, not "
+            f"{many}: name some of them"
         )
 
 

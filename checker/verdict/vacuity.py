@@ -83,8 +83,8 @@ def waits(met: Iterable[Probe]) -> list[Vacuity]:
 def untaken(met: Iterable[Probe]) -> list[str]:
     """Notes on messages that no row takes in some state."""
     return [
-        f"a message in flight that no row of {probe.about} takes: it waits, maybe for ever "
-        "(lint has an example; if it shall wait, say when in the table's when=)"
+        f"no row of {probe.about} takes some message in flight: it waits, maybe for ever (lint has "
+        "an example; if it should wait, write the condition into the table's when=)"
         for probe in met
         if probe.kind == "untaken"
     ]
@@ -112,7 +112,8 @@ def by_reason(vacuous: Iterable[Vacuity]) -> Counter[str]:
 def could_say_more(met: Iterable[Probe], unmet: Sequence[Probe]) -> list[str]:
     """Notes on properties and on `terminal` that could be stronger: a stronger condition holds."""
     if any(probe.kind == "end" for probe in unmet):
-        return [*_parts([x for x in unmet if x.of != "end"]), f"{TERMINAL} is true at no run's end"]
+        never = f"{TERMINAL} is never true at the end of a run"
+        return [*_parts([x for x in unmet if x.of != "end"]), never]
     ways = [probe for probe in met if probe.kind == "way"]
     goes_on = [
         f"{TERMINAL} is true in states where a run can continue, for example by {way.about}; a run "
@@ -193,7 +194,7 @@ def _premises(
     never_met = {probe.expression for probe in unmet}
     untested = {x.name for x in instance.properties if is_untested(x.name, x.expression, never_met)}
     for name in unbreakable:
-        what = "can't be broken: nothing that rows change can make it false"
+        what = "can't be broken: no change by a row can make it false"
         premises = [x for x in unmet if x.about == name and x.kind == "premise"]
         of_settings = all(names_settings(x.expression) for x in premises)
         reason = explained(name, by_name[name].expression, settled=of_settings)

@@ -307,7 +307,7 @@ def test_a_number_that_may_be_no_key_is_refused(
     index: Callable[[Expression], Expression],
 ) -> None:
     with pytest.raises(
-        DeclarationError, match=r"table m.tick.*: .*(a map of 3 keys is read by|they are) 0\.\.2"
+        DeclarationError, match=r"table m.tick.*: .*(the 3 keys of the map are|they are) 0\.\.2"
     ):
         one_field(lang.Map(KEY, SMALL), lambda f: lang.each(k, index(f)))
 

@@ -29,7 +29,7 @@ def test_a_depth_ends_a_search_with_what_it_found() -> None:
     whole = _run()
     result = _run(depth=5)
     assert result.verdict is Verdict.INCONCLUSIVE
-    assert result.reason == "runs of more than 5 steps weren't looked at (--depth)"
+    assert result.reason == "runs of more than 5 steps weren't searched (--depth)"
     assert result.levels[:6] == whole.levels[:6]
     assert {item.verdict for item in result.properties} == {"unknown"}
     assert any(taken for _, taken in result.rows)
@@ -57,7 +57,7 @@ def test_a_run_that_goes_on_keeps_what_is_broken() -> None:
     result = _run("1", depth=12, keep_going=True)
     assert result.verdict is Verdict.BROKEN
     assert result.properties[2].verdict == "broken"
-    assert "runs of more than 12 steps weren't looked at (--depth)" in result.notes
+    assert "runs of more than 12 steps weren't searched (--depth)" in result.notes
 
 
 def test_the_command_takes_both() -> None:

@@ -140,7 +140,7 @@ def test_every_kind_of_channel_is_looked_at(tmp_path: Path, kind: str) -> None:
     assert "Write, capacity 1" in _told(_run(tmp_path, OVERTAKING, kind, deadlock=False))
 
 
-UNTAKEN = "a message in flight that no row of server.Ask takes"
+UNTAKEN = "no row of server.Ask takes some message in flight"
 
 
 def test_a_message_that_no_row_takes_is_noted(tmp_path: Path) -> None:
@@ -167,8 +167,8 @@ def test_a_message_that_shall_wait_is_not_noted(tmp_path: Path) -> None:
 
 
 NOTHING = {
-    'leads_to("P", s == S.A, s.is_in(S.A, S.B), "P.")': "its goal holds wherever its premise does",
-    'leads_to("P", s == S.A, s != S.C, "P.")': "its goal holds wherever its premise does",
+    'leads_to("P", s == S.A, s.is_in(S.A, S.B), "P.")': "its goal holds in every state where",
+    'leads_to("P", s == S.A, s != S.C, "P.")': "its goal holds in every state where",
     'leads_to("P", s == S.B, s == S.B, "P.")': "",
     'always_possible("P", s != S.C, "P.")': "its goal holds in every state",
     'leads_to("P", s == S.C, s == S.B, "P.")': "its premise is never true",

@@ -70,6 +70,4 @@ def test_a_bound_beyond_a_field_s_type_is_no_error() -> None:
     below = lang.invariant("Below", level <= 5, "It is never so full.")
     instance = lang.instantiate(System("tank", (fill,), (below,), terminal=True))
     assert check(instance).verdict is Verdict.HOLDS
-    assert lines_of(instance) == [
-        "Below can't be broken: nothing that rows change can make it false"
-    ]
+    assert lines_of(instance) == ["Below can't be broken: no change by a row can make it false"]

@@ -170,7 +170,7 @@ class Checkpoint:
             or [times > 0 for times in self.taken] != [depth > 0 for depth in self.first]
             or max(self.first, default=0) >= len(sizes)
         ):
-            raise CheckpointError(f"{path}: its counts don't fit together; {REMEDY}")
+            raise CheckpointError(f"{path}: its counts contradict each other; {REMEDY}")
         return map(self._read, range(len(self.levels)))
 
     def _file(self, level: int) -> Path:
@@ -184,5 +184,5 @@ class Checkpoint:
         except OSError as error:
             raise CheckpointError(f"can't read {name}: {error.strerror}") from None
         if checksum(states) != told["checksum"]:
-            raise CheckpointError(f"{name} isn't what was written; {REMEDY}")
+            raise CheckpointError(f"{name} is damaged; {REMEDY}")
         return states

@@ -46,7 +46,7 @@ TURNS = 32  # parts of the shards; a thread fills one part at a time
 INTERRUPTED = "interrupted"  # the cause of a stop without a limit
 MEMORY, DISK, DEPTH, TIME = "memory", "disk", "depth", "time"  # limits
 PLACES = "places"  # another limit: the places of the visited set
-NO_PLACES = "more memory doesn't help, more shards on Spark do (--engine spark, --shards)"
+NO_PLACES = "more memory doesn't help, but more shards on Spark do (--engine spark, --shards)"
 NO_PREDECESSOR = "a state of the search has no predecessor in the level before it"
 IMPROVED_FROM = {BEST: 1 << 22, PLAIN: 1 << 19}
 """The least states for which code of each effort pays, the most effort first."""
@@ -607,7 +607,7 @@ def why_stopped(carrier: Carrier) -> str:
     """The sentence about the limit that ended a search early."""
     found = carrier.found
     if found.stopped == DEPTH:
-        return f"runs of more than {found.depth - 2} steps weren't looked at (--depth)"
+        return f"runs of more than {found.depth - 2} steps weren't searched (--depth)"
     interrupted = found.stopped == INTERRUPTED
     what = "it was interrupted" if interrupted else f"the {found.stopped} limit was reached"
     more = ""

@@ -29,7 +29,7 @@ class Disk:
 
     def _file(self) -> int:
         if not hasattr(os, "posix_fallocate"):
-            raise DiskError("--spill is for Linux: this system can't take disk ahead")
+            raise DiskError("--spill needs Linux: this system can't reserve disk space")
         try:
             number, name = tempfile.mkstemp(prefix=".spilled-", dir=self.folder)
             os.unlink(name)

@@ -103,14 +103,16 @@ def exchange(grounded: Grounded, key: Key, pair: tuple[int, int]) -> Swap:
         found = [by_path[path] for path in prefixes if path in by_path]
         for one in found:
             if one.index not in grounded.kept | grounded.constant:
-                raise NotClosedError(f"{leaf.name} is looked at, and {one.name} isn't")
+                raise NotClosedError(f"{leaf.name} is read, and {one.name} isn't")
         return tuple(found)
 
     moves: list[Move] = []
     for leaf in kept:
         target = by_path[image(leaf.path)]
         if target.index not in grounded.kept or width(target) != width(leaf):
-            raise NotClosedError(f"{leaf.name} may change and {target.name} may not, or by less")
+            raise NotClosedError(
+                f"{leaf.name} can change, and {target.name} can't or has a smaller range"
+            )
         names = leaf.holds == key
         if names or target is not leaf:
             needed = names and not isinstance(leaf.type, Optional)
@@ -123,7 +125,7 @@ def exchange(grounded: Grounded, key: Key, pair: tuple[int, int]) -> Swap:
             names = leaf.holds == key and all(first[one.index] for one in present(leaf))
             wanted = swap.renamed(value) if names else value
             if other.index not in grounded.constant or first[other.index] != wanted:
-                raise NotClosedError(f"{leaf.name}, always {value}, tells them apart")
+                raise NotClosedError(f"{leaf.name}, always {value}, distinguishes them")
     seen = {tuple(v[i] for i in sorted(grounded.kept)) for v in grounded.initials}
     for vector in grounded.initials:
         after = swap.applied(vector)
@@ -149,7 +151,7 @@ def _bags(grounded: Grounded, key: Key, kept: list[Leaf]) -> Iterator[tuple[Slot
             slots.append(Slot(leaves, rest[0] in ((), ("?",))))
         if len(shapes) > 1:
             name = inside[0].path[0]
-            raise NotClosedError(f"the places of a bag in {name} differ in what may change")
+            raise NotClosedError(f"the places of a bag in {name} have different changing parts")
         if len(slots) > 1:
             yield tuple(slots)
 

@@ -106,10 +106,10 @@ def _not_renamed(
     is the relation of its instances to each other or to another key.
     """
     if tries > MOST_RENAMINGS:
-        return f"{together}, and there are {tries} ways to rename them"
+        return f"{together}, and they have {tries} renamings, more than {MOST_RENAMINGS}"
     named = _named_instance(grounded.instance, key)
     if named is not None:
-        return f"`{named}` tells them apart"
+        return f"`{named}` distinguishes them"
     count = key.count(grounded.instance.constants)
     try:
         swaps = tuple(exchange(grounded, key, (at, at + 1)) for at in range(count - 1))
@@ -131,7 +131,7 @@ def _entangled(grounded: Grounded, key: Key) -> str:
     held = {leaf.path[0] for leaf in kept}
     for variable in grounded.instance.variables:
         if variable.name in held and _sorts(variable.type, key):
-            return f"the elements of {variable.name} are ordered by what each of them has"
+            return f"the elements of {variable.name} are ordered by a map with them as keys"
     return ""
 
 
@@ -151,15 +151,15 @@ def _difference(grounded: Grounded, key: Key) -> str:
     """A sentence on a difference between the key's instances; "" if there is none."""
     named = _named_instance(grounded.instance, key)
     if named is not None:
-        return f"`{named}` tells them apart"
-    for leaf, value in _told_apart(grounded, key):
-        return f"{leaf.name}, always {value}, tells them apart"
+        return f"`{named}` distinguishes them"
+    for leaf, value in _distinguishing(grounded, key):
+        return f"{leaf.name}, always {value}, distinguishes them"
     rows = _rows(grounded, key)
     initials = {tuple(v[i] for i in sorted(grounded.kept)) for v in grounded.initials}
     order = {index: at for at, index in enumerate(sorted(grounded.kept))}
     for a, b in pairwise(rows):
         if [width(leaf) for leaf in a] != [width(leaf) for leaf in b]:
-            return "they differ in what may change"
+            return "their changing parts differ"
         for vector in initials:
             swapped = list(vector)
             for x, y in zip(a, b, strict=True):
@@ -170,7 +170,7 @@ def _difference(grounded: Grounded, key: Key) -> str:
     return ""
 
 
-def _told_apart(grounded: Grounded, key: Key) -> Iterator[tuple[Leaf, int]]:
+def _distinguishing(grounded: Grounded, key: Key) -> Iterator[tuple[Leaf, int]]:
     """Constant leaves that name an instance, or differ between instances."""
     first = grounded.initials[0]
     values: dict[tuple[object, ...], int] = {}

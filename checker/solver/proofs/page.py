@@ -253,12 +253,12 @@ def any_in_flight(case: Case, result: Proofs) -> str:
     message, room = case.in_flight
     enough = enough_in_flight(_system(case), message, _proved(case, result))
     if enough is None or enough > room:
-        return f"\nFor more than {room} {message.name} in flight at once nothing follows.\n"
+        return f"\nNothing follows for more than {room} {message.name} in flight at once.\n"
     return (
         f"\n**For any number of {message.name} in flight.** A step takes one at most. Each part of "
         f"a property or lemma says something of every one, and mentions {enough - 1} at most. Room "
-        f"for {enough} is enough, which is what is proved here. That all this is so of the "
-        "declaration is checked (`checker/solver/unbounded/messages.py`).\n"
+        f"for {enough} is enough, and this proof has it. A check confirms all this for the "
+        "declaration (`checker/solver/unbounded/messages.py`).\n"
     )
 
 
@@ -273,18 +273,18 @@ def any_number(case: Case, result: Proofs) -> str:
     )
     number = result.constants[str(key.size)]
     if number != found.instances:
-        return f"\nIt takes {found.instances} {key}s to say something of other numbers.\n"
+        return f"\nA proof for other numbers needs {found.instances} {key}s.\n"
     if found.objections:
-        return f"\nFor other numbers of {key}s nothing follows: {'; '.join(found.objections)}.\n"
+        return f"\nNothing follows for other numbers of {key}s: {'; '.join(found.objections)}.\n"
     return (
         f"\n**For any number of {key}s.** A step acts for {found.acting} {key}, and each part of a "
         f"property or lemma mentions {found.mentioned} at most. Were there a step that breaks one "
         f"of them among many {key}s, one would act and {found.mentioned} be mentioned. Of the "
-        f"{key}s that it doesn't act for, each part of what a step needs and writes looks at one "
+        f"{key}s that it doesn't act for, each part of a step's guard and updates looks at one "
         "at most; the others can be left out, and the step is one "
         f"of a system with {found.instances}, in which the same is assumed and the same broken. "
-        f"So {found.instances} are enough, which is what is proved here. That all this is so of "
-        "the declaration is checked part by part, on the system with one more "
+        f"So {found.instances} are enough, and this proof has them. A check confirms all this for "
+        "the declaration part by part, on the system with one more "
         "(`checker/solver/unbounded/instances.py`).\n"
     )
 
@@ -301,7 +301,7 @@ def same_elsewhere(case: Case, text: str) -> str:
         return ""
     *first, last = same
     releases = " and ".join(filter(None, (", ".join(first), last)))
-    return f"\n**At {releases} as well.** What Z3 is asked there is the same.\n"
+    return f"\n**At {releases} as well.** The obligations for Z3 are the same there.\n"
 
 
 def _at(case: Case, other: str) -> Case:
@@ -373,7 +373,7 @@ def section(number: int, case: Case, result: Proofs) -> str:
         f"{', '.join(result.open)}**: {len(result.asked)} obligations in {sum(seconds):.1f} s, "
         f"the longest {max(seconds, default=0.0):.2f} s ({result.solver}).\n",
         f"All constants: {', '.join(_values(result.constants))}.\n",
-        "| property | statement | what became of it | lemmas | obligations | s |",
+        "| property | statement | result | lemmas | obligations | s |",
         "|---|---|---|---|--:|--:|",
     ]
     lemmas = [proof for proof in result.lemmas if proof.verdict == "proved"]

@@ -144,7 +144,7 @@ def suggest(settings: Settings, found: Proofs, options: Options) -> Suggestions:
         except KeyboardInterrupt:
             result.reason, found.interrupted = "interrupted", True
     else:
-        result.reason = "no invariant and no property of steps is left to be proved"
+        result.reason = "no invariant or property of steps remains to be proved"
     result.seconds = time.perf_counter() - begun
     return result
 
@@ -174,15 +174,15 @@ class _Search:
         states = self._states()
         try:
             if wrong := [name for name in result.asked if name in result.broken]:
-                result.reason = f"an explored state breaks {', '.join(wrong)}: take check"
+                result.reason = f"an explored state breaks {', '.join(wrong)}: use check"
             elif states.wrong:
-                result.reason = "an explored step breaks a property or leaves a range: take check"
+                result.reason = "an explored step breaks a property or leaves a range: use check"
             else:
                 any(self._is_enough(states, most) for most in ROUNDS)
         except LateError:
             result.reason = (
-                f"the time was up: {self.settings.seconds:g} s; give more with --deadline, or "
-                "fewer instances with --set"
+                f"the time limit of {self.settings.seconds:g} s was reached; give more with "
+                "--deadline, or fewer instances with --set"
             )
         finally:
             states.close()
@@ -229,8 +229,8 @@ class _Search:
             self._tell(needs, good, inductive)
         else:
             self._hint(inductive)
-            more = ", of those that were looked at" if mine.more else ""
-            result.reason = f"no conjunction of the candidates is enough{more}"
+            which = "searched candidates" if mine.more else "candidates"
+            result.reason = f"no conjunction of the {which} is enough"
         return True
 
     def _is_proved(self, needs: Needs, name: str) -> bool:

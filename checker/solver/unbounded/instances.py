@@ -67,7 +67,7 @@ def _objections(small: _Projected, large: _Projected, mentioned: int) -> Iterato
     if small.starts(count) != large.starts(count):
         yield "the start isn't the same"
     if small.facts(count) != large.facts(count):
-        yield "what is proved isn't the same"
+        yield "the proved properties aren't the same"
     steps, others = small.steps(count), large.steps(count)
     for name in {**steps, **others}:
         if steps.get(name) != others.get(name):
@@ -150,7 +150,7 @@ class _Projected:
                 name = self.grounded.instance.row_names[row.row]
                 parts = (part for parts in self.taken(action, row) for part in parts)
                 if any(len(self.about(part) - acting) > 1 for part in parts):
-                    yield f"whether {name} is taken depends on several at once"
+                    yield f"the guard of {name} depends on several at once"
                 for index, node in row.updates.items():
                     if self.about(node) - acting - {self.owners[index]}:
                         yield f"{self.grounded.leaves[index].name} depends on others in {name}"

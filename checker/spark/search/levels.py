@@ -53,8 +53,8 @@ from .tasks import (
 
 ATTEMPTS = 3  # at a level, before an error of Spark's is reported
 NO_ROOM = {
-    MEMORY: "memory is too short to read a shard's states again; --resume goes on with more of it",
-    PLACES: "a shard has no more places for states that it had before",
+    MEMORY: "the memory is too small to read a shard's states again; use --resume with more of it",
+    PLACES: "a shard has no places any more for states that it had before",
 }
 FINER_FROM = 1 << 31  # states: half the places while shards share the parts of the hash
 MOST_LOSSES = 3  # repeated levels, after which no files are used (see `outbox`)

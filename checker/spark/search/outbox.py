@@ -167,7 +167,7 @@ class Inbox:
         address = self._address(note.file)
         end = note.offset + int(counts.sum()) * width
         if self._mapped[note.file][end : end + SLACK].tobytes() != mark_of(note.file):
-            raise LostError(f"{note.file} isn't what was written")
+            raise LostError(f"{note.file} is damaged")
         return address + note.offset, counts
 
     def _address(self, name: str) -> int:

@@ -73,7 +73,7 @@ class Storage:
                 return
             except FileExistsError:
                 self.fs.delete_file(aside)
-                raise TakenError(f"{path} is there already") from None
+                raise TakenError(f"{path} exists already") from None
             except (OSError, pa.ArrowException) as error:
                 with suppress(OSError, pa.ArrowException):
                     self.fs.delete_file(aside)

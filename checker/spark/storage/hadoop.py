@@ -51,7 +51,7 @@ class Paths:
         found: dict[str, int] = {}
         try:
             if not system.exists(path):
-                raise SparkError(f"there is no {uri}")
+                raise SparkError(f"{uri} doesn't exist")
             listed = system.listFiles(path, True)
             base = len(str(system.makeQualified(path).toUri().getPath()))
             while listed.hasNext():
@@ -73,7 +73,7 @@ class Paths:
         final, system = self._open(uri)
         try:
             if system.exists(final):
-                raise SparkError(f"{uri} is there already: choose another folder")
+                raise SparkError(f"{uri} exists already: choose another folder")
             parent = system.makeQualified(final).getParent()
             aside = self.path(parent, f".{final.getName()}.{uuid.uuid4().hex[:8]}.part")
             new_parent = not system.exists(parent)
@@ -86,7 +86,7 @@ class Paths:
         try:
             yield str(aside.toString())
             if not system.rename(aside, final):
-                raise SparkError(f"can't write {uri}: what was written can't be renamed to it")
+                raise SparkError(f"can't write {uri}: the written folder can't be renamed to it")
         except BaseException:
             with suppress(Exception):
                 system.delete(parent if new_parent else aside, True)

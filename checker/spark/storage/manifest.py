@@ -201,7 +201,7 @@ class Manifest:
         if found:
             raise CheckpointError(f"{uri} holds another run: {'; '.join(found)}")
         if not self._fits():
-            raise CheckpointError(f"{uri}/{name}: its counts don't fit together")
+            raise CheckpointError(f"{uri}/{name}: its counts contradict each other")
         return sizes
 
     def _fits(self) -> bool:

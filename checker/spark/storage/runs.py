@@ -86,7 +86,7 @@ def read_run(storage: Storage, run: Run, stride: int) -> Iterator[tuple[int, byt
     except StorageError as error:
         raise DamagedError(str(error)) from None
     if len(content) != run.size or checksum(content) != run.checksum:
-        raise DamagedError(f"{run.file} isn't what was written: {len(content)} of {run.size} bytes")
+        raise DamagedError(f"{run.file} is damaged: {len(content)} of {run.size} bytes")
     file = parquet.ParquetFile(pa.BufferReader(content))
     for group in range(file.num_row_groups):
         level, column = file.read_row_group(group).columns

@@ -78,9 +78,7 @@ def class_test(
     """
     if broken not in ENDS:
         known = ", ".join(sorted(ENDS))
-        raise NoScheduleError(
-            f"{broken or 'what it comes to'} isn't seen on a coordinator (as {known})"
-        )
+        raise NoScheduleError(f"{broken or 'its end'} isn't visible on a coordinator (as {known})")
     lines = [f"            {line}" for line in _Steps(chart).lines()]
     before = f"        run.beginBefore({largest});\n" if _is_used_up(chart, largest) else ""
     name = f"{broken}Test"
@@ -199,7 +197,7 @@ class _Steps:
 
     def _cannot(self, step: ChartStep) -> NoScheduleError:
         return NoScheduleError(
-            f"step {step.number} is {step.event}, which Kafka's coordinators alone don't take"
+            f"step {step.number} is {step.event}, which isn't a step of Kafka's coordinators alone"
         )
 
 

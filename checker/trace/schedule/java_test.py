@@ -53,9 +53,7 @@ def java_test(
     """
     if broken not in ENDS:
         known = ", ".join(sorted(ENDS))
-        raise NoScheduleError(
-            f"{broken or 'what it comes to'} can't be seen from outside (as {known})"
-        )
+        raise NoScheduleError(f"{broken or 'its end'} isn't visible from outside (as {known})")
     name = f"{broken}Test"
     test = _TEST.format(
         name=name,

@@ -88,7 +88,7 @@ def schedule_of(chart: Chart, *, by_clock: bool) -> Schedule:
     if inside:
         raise NoScheduleError(
             f"step {inside[0].number} is {inside[0].event}, which happens inside of brokers: "
-            "neither a client nor the network brings it about"
+            "neither a client nor the network can cause it"
         )
     run = _Run(chart, by_clock)
     if not run.requests:

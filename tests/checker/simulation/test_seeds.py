@@ -101,7 +101,7 @@ def test_a_saved_seed_is_not_walked_again(tmp_path: Path, monkeypatch: pytest.Mo
     ("options", "seeds", "message"),
     [
         (Walks(seed="1", seconds=1.0), 2, "need a limit of steps, or of idle steps"),
-        (Walks(seed="1", steps=5), 0, "0 seeds from 1 on: the most are 1,000,000"),
+        (Walks(seed="1", steps=5), 0, "0 seeds from 1 on: give 1 to 1,000,000"),
         (Walks(seed=str((1 << 63) - 1), steps=5), 2, "2 seeds from 9223372036854775807 on"),
         (Walks(seed="1-00000000", steps=5), 2, "seed 1-00000000 is of another declaration"),
     ],

@@ -169,7 +169,7 @@ def test_where_nothing_is_found_a_line_says_why() -> None:
 
 def test_a_deadline_that_is_met_is_told() -> None:
     _, result = asked(Settings(load_system(PETERSON), seconds=1e-6), "MutualExclusion")
-    assert "the time was up" in result.reason
+    assert "the time limit of" in result.reason
     assert not result.lemmas
 
 

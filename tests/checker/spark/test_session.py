@@ -252,7 +252,7 @@ def test_without_java_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
     ended = on_engine()
     assert ended.code == 2
     assert ended.err == (
-        "epochfence: Spark needs Java 17 or newer, and there is none: install one (Debian and "
+        "epochfence: Spark needs Java 17 or newer, and none is installed: install one (Debian and "
         "Ubuntu: apt install openjdk-17-jre-headless) or name it in JAVA_HOME\n"
     )
     assert list(tmp_path.iterdir()) == []
@@ -263,7 +263,7 @@ def test_without_java_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
     [
         ('openjdk version "11.0.2"', "is version 11"),
         ('java version "1.8.0_292"', "is version 8"),
-        ("nothing", "doesn't tell its version"),
+        ("nothing", "doesn't print its version"),
     ],
 )
 def test_a_java_that_is_too_old_is_told(
@@ -323,9 +323,9 @@ def test_a_master_that_takes_no_application_is_told(monkeypatch: pytest.MonkeyPa
 
 
 def test_spark_connect_is_refused_in_a_line() -> None:
-    with pytest.raises(SparkError, match="Spark Connect gives a program no SparkContext"):
+    with pytest.raises(SparkError, match="this needs a SparkContext, and Spark Connect gives none"):
         check_master("sc://host:15002")
-    with pytest.raises(SparkError, match="Spark Connect gives a program no SparkContext"):
+    with pytest.raises(SparkError, match="this needs a SparkContext, and Spark Connect gives none"):
         Paths(object())  # it has no _jvm, as a session of Spark Connect
 
 

@@ -157,7 +157,7 @@ NO_TRACES: dict[str, tuple[Any, str]] = {
     "none": ({"states": []}, "not an ITF trace: it has no `states`"),
     "a state": ({"states": [1]}, "state 0 is not an object"),
     "empty": ({"states": [{}]}, "state 0: it names no variable of counting"),
-    "a loop": ({"states": [{"counter.x": 0}], "loop": 1}, "its loop, 1, is the index of no state"),
+    "a loop": ({"states": [{"counter.x": 0}], "loop": 1}, "its loop, 1, isn't the index of"),
     "unknown": ({"states": [{"counter.y": 0}]}, "state 0: counter.y is not a variable of counting"),
     "a type": ({"states": [{"counter.x": True}]}, "state 0, counter.x: true is not of type 0..3"),
     "a range": ({"states": [{"counter.x": 4}]}, "state 0, counter.x: 4 is not of type 0..3"),
@@ -194,7 +194,7 @@ def test_a_loop_that_is_none_is_refused() -> None:
     instance = BROKEN["a loop"]()
     whole = json.loads(written(instance, check(instance)))
     assert whole["loop"] > 0
-    with pytest.raises(TraceError, match="the run's loop is none on the model"):
+    with pytest.raises(TraceError, match="the run's loop isn't a loop on the model"):
         again(instance, json.dumps(whole | {"loop": 0}))
 
 

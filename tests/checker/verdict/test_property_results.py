@@ -116,7 +116,7 @@ def test_more_properties_than_it_tells_apart_are_refused(tmp_path: Path) -> None
     assert [(x.name, x.trace_length) for x in result.properties if x.verdict == "broken"] == [
         ("Lower", 2)
     ]
-    with pytest.raises(DeclarationError, match="neither saved nor carried by Spark"):
+    with pytest.raises(DeclarationError, match="keep_going can't be used with Spark"):
         check(counting(), Options(keep_going=True, checkpoint=tmp_path))
 
 

@@ -280,7 +280,7 @@ TERMINALS: tuple[tuple[lang.Expression, list[str]], ...] = (
     (ENDED & all_of(i, ~lang.any_of(lang.in_flight("m", Vote, node=i), True)), []),
     (ENDED & all_of(i, all_of(item, item <= 5)), []),
     (ENDED & all_of(i, LOST.implies((granted == 1) | (granted == 2))), [
-        "terminal has a premise that no end of a run meets: state.at(i) == LOST",
+        "terminal has a premise that is never true at the end of a run: state.at(i) == LOST",
     ]),
 )  # fmt: skip
 
@@ -298,7 +298,7 @@ def test_a_terminal_of_runs_that_never_end() -> None:
     few = Table(judge, Vote, response=Granted, rows=(Row("grant", reply=Granted()),))
     free = invariant("Free", all_of(i, ~LOST), "Nobody is lost.")
     instance = system(again, few, terminal=ENDED, properties=(free,))
-    assert check(instance).notes == ["terminal is true at no run's end"]
+    assert check(instance).notes == ["terminal is never true at the end of a run"]
 
 
 def test_faults_and_losses_are_no_way_to_go_on() -> None:
@@ -312,7 +312,7 @@ def test_faults_and_losses_are_no_way_to_go_on() -> None:
 def test_a_property_of_constants_alone_is_vacuous_whatever_they_are() -> None:
     of_constants = invariant("P", lang.lift(NODES) >= 1, "It holds.")
     assert lines_of(system(properties=(FEW, of_constants))) == [
-        "P can't be broken: nothing that rows change can make it false"
+        "P can't be broken: no change by a row can make it false"
     ]
 
 
@@ -326,7 +326,7 @@ def test_a_premise_that_excludes_itself_is_vacuous_whatever_constants_say() -> N
 def test_a_quantifier_over_what_is_always_empty() -> None:
     holds = invariant("Items", all_of(i, all_of(item, item == granted)), "It holds.")
     assert lines_of(system(properties=(FEW, holds))) == [
-        "Items can't be broken: nothing that rows change can make it false"
+        "Items can't be broken: no change by a row can make it false"
     ]
 
     def growing(when: lang.Expression) -> list[str]:
@@ -343,7 +343,7 @@ def test_a_property_that_nothing_can_break() -> None:
     untouched = invariant("Untouched", all_of(i, ~never_set.at(i)), "It is never set.")
     by_type = invariant("ByType", granted >= 0, "Numbers begin with 0.")
     of_steps = step_property("Kept", all_of(i, after(never_set.at(i)) == never_set.at(i)), "Kept.")
-    what = "can't be broken: nothing that rows change can make it false"
+    what = "can't be broken: no change by a row can make it false"
     found = lines_of(system(properties=(FEW, untouched, by_type, of_steps)))
     assert found == [f"{name} {what}" for name in ("Untouched", "ByType", "Kept")]
 
@@ -426,7 +426,7 @@ def test_a_property_of_what_only_another_release_writes_is_told_apart() -> None:
         Row("grant before", set={granted: granted + 1}, reply=Granted()),
     ))  # fmt: skip
     kept = step_property("Kept", flag.implies(after(flag)), "It stays.")
-    what = "Kept can't be broken: nothing that rows change can make it false"
+    what = "Kept can't be broken: no change by a row can make it false"
     assert explained(system(table, protocol="1", properties=(FEW, kept))).keys() == {what}
     of_none = system(properties=(FEW, kept))
     assert lines_of(of_none) == [what]
@@ -588,7 +588,7 @@ NO_RUN = {
     ),
     "a property of what no row writes": (
         system(properties=(FEW, UNTOUCHED)),
-        ["Untouched can't be broken: nothing that rows change can make it false"],
+        ["Untouched can't be broken: no change by a row can make it false"],
     ),
     "a premise that no value meets": (
         system(properties=(FEW, invariant("Safe", all_of(i, LOST.implies(granted > 0)), "Safe."))),

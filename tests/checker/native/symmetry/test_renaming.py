@@ -15,7 +15,7 @@ from epochfence import language as lang
 from epochfence.checker.check import Options, check
 from epochfence.checker.ground import ground
 from epochfence.checker.native.symmetry.renaming import transpositions
-from epochfence.checker.native.symmetry.symmetry import Symmetry, find_symmetry
+from epochfence.checker.native.symmetry.symmetry import MOST_RENAMINGS, Symmetry, find_symmetry
 from epochfence.checker.prepare import prepare
 from epochfence.checker.slicing import sliced, without_constants
 from epochfence.checker.verdict.result import Verdict
@@ -266,7 +266,7 @@ def test_the_key_with_the_most_instances_is_sorted() -> None:
         assert len(symmetry.renamings) == 1
     assert found(6, 6).refused == (
         "shelf: client.put_there[0][0] belongs to an instance of another key that is reduced "
-        f"already, and there are {factorial(6)} ways to rename them",
+        f"already, and they have {factorial(6)} renamings, more than {MOST_RENAMINGS}",
     )
 
 
@@ -329,13 +329,13 @@ def test_what_prevents_renaming_is_said() -> None:
         lang.event("f"),
         (lang.Row("f", when=lang.first(queue).value.of.is_in(lang.set_of()), set={kept: kept}),),
     )
-    assert refused(cards(first)) == ("peer: `first(queue).value` tells them apart",)
+    assert refused(cards(first)) == ("peer: `first(queue).value` distinguishes them",)
     drawn = lang.element("drawn", bag)
     chosen = lang.first_of(drawn, lang.lift(True)).is_set  # of a bag in the order of its values
     some = lang.Table(desk, lang.event("f"), (lang.Row("f", when=chosen, set={kept: kept}),))
-    assert refused(cards(some)) == ("peer: `first_of(drawn in bag: True)` tells them apart",)
+    assert refused(cards(some)) == ("peer: `first_of(drawn in bag: True)` distinguishes them",)
     numbered = lang.Table(peer, like, (lang.Row("like", set={friend: 0}),))
-    assert refused(cards(numbered)) == ("peer: `0` tells them apart",)
+    assert refused(cards(numbered)) == ("peer: `0` distinguishes them",)
     assert refused(raft.election(), servers=5, terms=1) == ()
     many = Key("many", 6)
     crowd = lang.Machine("crowd", many)
@@ -348,7 +348,8 @@ def test_what_prevents_renaming_is_said() -> None:
         interchangeable=(many,),
     )
     assert refused(system) == (
-        f"many: they refer to each other, and there are {factorial(6)} ways to rename them",
+        f"many: they refer to each other, and they have {factorial(6)} renamings, more than "
+        f"{MOST_RENAMINGS}",
     )
 
 

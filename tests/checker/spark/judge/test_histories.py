@@ -207,7 +207,7 @@ def test_the_command_tells_a_summary(spark: Any, tmp_path: Path) -> None:
     again = on_engine(EXAMPLES / "overlap.jsonl", tmp_path / "out")
     assert (again.code, again.err) == (
         2,
-        f"epochfence: {tmp_path}/out is there already: choose another folder\n",
+        f"epochfence: {tmp_path}/out exists already: choose another folder\n",
     )
 
 

@@ -95,7 +95,7 @@ def test_directories_come_to_the_same_on_spark(tmp_path: Path, seed: int) -> Non
         _of_a_running_broker(spark, honest_one, tmp_path)
         with pytest.raises(DeclarationError):
             judge_on_spark(spark, honest_one, str(tmp_path / "none"), "9.9")
-        with pytest.raises(SparkError, match="is there already"):
+        with pytest.raises(SparkError, match="exists already"):
             judge_on_spark(spark, honest_one, str(tmp_path), None)
         assert not (tmp_path / "none").exists()
 

@@ -448,7 +448,7 @@ def test_each_shard_has_places_of_its_own(
     assert result.verdict is Verdict.INCONCLUSIVE
     assert result.exit_code == 20
     assert result.reason.startswith("the visited set has no more places after level ")
-    assert "more memory doesn't help, more shards on Spark do" in result.reason
+    assert "more memory doesn't help, but more shards on Spark do" in result.reason
     assert "limit" not in result.reason
 
 
@@ -507,7 +507,7 @@ def test_a_set_that_is_lost_and_has_no_room_any_more_is_told(
             monkeypatch.setattr(shards, "OWN_MEMORY", 0)
 
     play(InProcess(disturb))
-    with pytest.raises(SparkError, match=f"^{stage}.*: memory is too short to read"):
+    with pytest.raises(SparkError, match=f"^{stage}.*: the memory is too small to read"):
         on_spark(ktx(**constants), tmp_path / "run")
     monkeypatch.setattr(shards, "OWN_MEMORY", 0.5)
     play(InProcess())

@@ -95,7 +95,7 @@ def test_epochs_begin_late_where_a_run_uses_them_up(change: str) -> None:
 def test_what_coordinators_cannot_take() -> None:
     with pytest.raises(NoScheduleError, match="step 2 is transactional id expiry, which"):
         calls(chart(step("log append"), step("transactional id expiry")))
-    with pytest.raises(NoScheduleError, match="OutcomeAsReported isn't seen on a coordinator"):
+    with pytest.raises(NoScheduleError, match="OutcomeAsReported isn't visible on a coordinator"):
         calls(chart(), "OutcomeAsReported")
 
 

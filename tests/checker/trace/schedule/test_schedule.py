@@ -123,7 +123,7 @@ def test_what_happens_inside_of_brokers_is_no_schedule() -> None:
 
 def test_a_property_that_nobody_sees_from_outside() -> None:
     nothing = Schedule((), (), (), ())
-    with pytest.raises(NoScheduleError, match="PrepareCompletes can't be seen from outside"):
+    with pytest.raises(NoScheduleError, match="PrepareCompletes isn't visible from outside"):
         java_test(nothing, "PrepareCompletes", "", 1)
 
 
