@@ -200,7 +200,7 @@ class Aim:
         return self.what, target, f"{self.reached:.2f}", alone, "met" if met else "**missed**"
 
 
-AIM_HEAD = ("what", "aim", "reached", "search alone", "")
+AIM_HEAD = ("figure", "aim", "reached", "search alone", "")
 
 
 def aims(case: Case, best: dict[tuple[str, int], Run], packed: int, idle: int) -> Iterator[Aim]:

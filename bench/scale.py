@@ -392,9 +392,9 @@ def page(runs: Sequence[Recorded]) -> str:
     return "\n\n".join(
         [
             "What things cost:",
-            table(("what", "cost"), told),
+            table(("figure", "cost"), told),
             "The model beside the runs that it is fitted to:",
-            table(("size", "what", "measured", "model", "off by"), checked(runs, costs)),
+            table(("size", "figure", "measured", "model", "off by"), checked(runs, costs)),
             "What it says of larger ones:",
             table(head, predicted(runs, costs)),
             f"The driver at the last level, with {MOST_SHARDS} shards and {ROWS} rows:",

@@ -159,7 +159,7 @@ LONGEST_WAIT = 10**9  # seconds; the system's clock has about ten times this ran
 def a_number(value: float | None) -> float | None:
     """The value. Raises BadParameter for NaN, which no range excludes."""
     if value is not None and math.isnan(value):
-        raise typer.BadParameter("nan is no number")
+        raise typer.BadParameter("nan isn't a number")
     return value
 
 
@@ -202,7 +202,7 @@ NoDeadlock = Annotated[
 Strict = Annotated[
     bool,
     typer.Option(
-        "--strict", help="Exit with 20 if something holds vacuously, for no reason known."
+        "--strict", help="Exit with 20 if something holds vacuously without a known reason."
     ),
 ]
 KeepGoing = Annotated[

@@ -139,10 +139,10 @@ def _without_overwriting(parameters: Iterable[Any], values: Mapping[str, Any]) -
     for output in (value for value in values.values() if isinstance(value, Output)):
         place = "-" if output.is_standard_output else os.path.realpath(output.path)
         if output.path.is_file() and place in map(os.path.realpath, read):
-            raise WrongUsage(f"{output.path} would be overwritten, which this command reads")
+            raise WrongUsage(f"this command reads {output.path} and can't write to it")
         is_device = output.path.exists() and not output.path.is_file()
         if place in written and (output.is_standard_output or not is_device):
-            raise WrongUsage(f"two results go to {output.path}: give each a place of its own")
+            raise WrongUsage(f"two results go to {output.path}: give each another place")
         written.add(place)
 
 

@@ -66,7 +66,7 @@ def _(shown: Trace) -> str:
 def _(shown: System) -> str:
     newest = shown.protocols.newest
     parts = [f"<p><b>{escape(shown.name)}</b>: {escape(shown.doc)}</p>"]
-    parts.append(_part("Who sends what to whom", _drawn(system_graph(shown, [newest]))))
+    parts.append(_part("Messages between the machines", _drawn(system_graph(shown, [newest]))))
     for machine in (each for each in shown.machines if each.state is not None):
         graph = overview(state_diagram(shown, machine, [newest]), alone=False)
         parts.append(_part(f"The states of {machine.name} in {newest}", _drawn(graph)))

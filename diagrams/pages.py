@@ -104,8 +104,8 @@ class _Pages:
         yield f"## {plain(system.name)}\n\n{plain(system.doc)}\n"
         yield f"Releases: {', '.join(system.protocols.releases)}.\n"
         drawn = system_graph(system)
-        yield self.drawn(drawn, f"system-{system.name}", "Who sends what to whom", DRAWINGS)
-        yield "| machine | what it is | events |\n| --- | --- | --- |"
+        yield self.drawn(drawn, f"system-{system.name}", "Messages between the machines", DRAWINGS)
+        yield "| machine | meaning | events |\n| --- | --- | --- |"
         for machine in system.machines:
             events = ", ".join(plain(t.on.name) for t in system.tables if t.machine is machine)
             name = self.names[machine]
@@ -194,7 +194,7 @@ def _alike(table: Table, seen: Iterable[Seen]) -> Seen | None:
 
 
 def _fields(machine: Machine, owners: Iterable[System]) -> str:
-    rows = ["| field | type | at first | what it is |", "| --- | --- | --- | --- |"]
+    rows = ["| field | type | at first | meaning |", "| --- | --- | --- | --- |"]
     had = {id(info) for system in owners for info in system.fields_of(machine)}
     for info in (info for info in machine.fields.values() if id(info) in had):
         first = _first(info)

@@ -323,7 +323,7 @@ def read(trace: str) -> list[Line]:
             raise ModelError(f"line {at}: an object is needed, with `request` or `sleep_ms`")
         requests.append(request)  # type: ignore[reportUnknownArgumentType]
     if not requests:
-        raise ModelError("there is no request in it")
+        raise ModelError("it has no request")
     return requests
 
 

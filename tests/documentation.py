@@ -345,7 +345,7 @@ DOCS = ROOT / "docs"
 
 
 def _properties() -> str:
-    rows = ["| property | what it says |", "|---|---|"]
+    rows = ["| property | statement |", "|---|---|"]
     rows += [f"| `{item.name}` | {item.sentence} |" for item in SYSTEM.properties]
     return "\n".join(rows)
 
@@ -358,7 +358,7 @@ def _sources(system: System) -> str:
 
 
 def _features() -> str:
-    rows = ["| feature | what it does | source |", "|---|---|---|"]
+    rows = ["| feature | effect | source |", "|---|---|---|"]
     rows += [f"| `{i.name}` | {i.sentence} | {i.source} |" for i in SYSTEM.protocols.infos]
     return "\n".join(rows)
 
@@ -366,7 +366,7 @@ def _features() -> str:
 def _constants(system: System) -> str:
     named = {name: system.values(name) for name in system.bound_names}
     names = " | ".join(named)
-    rows = [f"| constant | {names} | range | Kafka's | what it bounds |"]
+    rows = [f"| constant | {names} | range | Kafka's | meaning |"]
     rows.append("|---" * rows[0].count(" |") + "|")
     for info in system.constant_infos:
         real = "" if info.real is None else f"{info.real:,}"
@@ -382,8 +382,8 @@ def _figures() -> str:
     assert all(row[-1] == "0" for row in brokers)
     span = f"{brokers[0][0]} to {brokers[-1][0]}"
     findings = [finding for finding in FINDINGS if finding.before is None]
-    mocks = rows_of("findings.md", "what is asked")
-    aims = {row[0]: row[2] for row in rows_of("performance.md", "what | aim")}
+    mocks = rows_of("findings.md", "case | the mock answers")
+    aims = {row[0]: row[2] for row in rows_of("performance.md", "figure | aim")}
     spin = float(aims["states/s with 1 thread, times SPIN DFS's with 1"])
     alike = "states/s with 2 threads, times {}'s with 2"
     peers = ", ".join(
@@ -421,7 +421,7 @@ def _findings() -> str:
         for number in re.findall(r"^\d+|(?<=, )\d+$", of):
             seen.setdefault(int(number), releases.rpartition(" ")[2])
     rows = [
-        "| | what happens | severity | releases | needs | seen at | ticket |",
+        "| | finding | severity | releases | needs | seen at | ticket |",
         "|---|---|---|---|---|---|---|",
     ]
     for one in FINDINGS:
@@ -528,7 +528,7 @@ def _example(file: Path, kind: str = "python") -> str:
 
 
 def _causes_of_doctor() -> str:
-    rows = ["| cause | verdict | what it is | by |", "|---|---|---|---|"]
+    rows = ["| cause | verdict | meaning | by |", "|---|---|---|---|"]
     rows += [
         f"| `{name}` | {each.verdict.name} | {each.what} | {each.seen_by} |"
         for name, each in CAUSES.items()
@@ -537,7 +537,7 @@ def _causes_of_doctor() -> str:
 
 
 def _bugs_that_leave_transactions() -> str:
-    rows = ["| left behind | bug | releases | what happens |", "|---|---|---|---|"]
+    rows = ["| left behind | bug | releases | effect |", "|---|---|---|---|"]
     rows += [
         f"| {left.value} | {each.name} | {each.affected} | {each.of.title} |"
         for left, those in HANGING.items()

@@ -131,9 +131,7 @@ def page() -> str:
             if path.name not in ("__init__.py", "__main__.py") and (said := first_sentence(path))
         ]
         if rows:
-            parts.append(
-                "\n".join((f"## {title}\n", "| module | what it is |", "|---|---|", *rows))
-            )
+            parts.append("\n".join((f"## {title}\n", "| module | subject |", "|---|---|", *rows)))
     return "\n\n".join((parts[0].rstrip(), *parts[1:])) + "\n"
 
 

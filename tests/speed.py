@@ -29,7 +29,7 @@ def rates() -> dict[int, dict[str, float]]:
 
 def ratio(peer: str, threads: int) -> str:
     """How many times as many states a second our explorer reaches, with as many threads."""
-    aims = {row[0]: row[2] for row in rows_of("performance.md", "what | aim")}
+    aims = {row[0]: row[2] for row in rows_of("performance.md", "figure | aim")}
     ours = f"states/s with {threads} thread{'s' if threads > 1 else ''}"
     of = f"{ours}, times {peer}'s with {threads}"
     return f"{float(aims[of]):.1f}"

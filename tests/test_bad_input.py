@@ -255,7 +255,7 @@ def test_a_result_replaces_nothing_that_is_read(
     monkeypatch.chdir(tmp_path)
     ended = epochfence(*words)
     assert (ended.code, ended.out) == (2, "")
-    assert "declared.py would be overwritten, which this command reads" in ended.err
+    assert "declared.py and can't write to it" in ended.err
 
 
 @pytest.mark.parametrize("command", ["check", "sweep", "prove"])
@@ -323,9 +323,9 @@ def test_a_setting_has_one_value(words: str, says: str) -> None:
         ("conform --bootstrap h:1 --suite directed --seed 3", "--suite directed leaves out"),
         ("conform --bootstrap h:1 --suite directed --seconds 3", "--suite directed leaves out"),
         ("check transactions --keep-going --all-traces 3", "can't be used with --all-traces"),
-        ("semantics --show x --json a.json", "--show names a cell, and takes no --json"),
-        ("semantics --show x --results a.jsonl", "--show names a cell, and takes no --results"),
-        ("semantics --show x --jobs 1", "--show names a cell, and takes no --jobs"),
+        ("semantics --show x --json a.json", "--show names a cell: leave --json out"),
+        ("semantics --show x --results a.jsonl", "--show names a cell: leave --results out"),
+        ("semantics --show x --jobs 1", "--show names a cell: leave --jobs out"),
         ("semantics --show x acks=1", "--show names a cell, and takes no settings"),
     ],
 )
@@ -355,7 +355,7 @@ def test_a_result_replaces_no_other_one(
     monkeypatch.chdir(tmp_path)
     ended = epochfence(*words.split())
     assert (ended.code, ended.out) == (2, "")
-    assert "both.out: give each a place of its own" in ended.err
+    assert "both.out: give each another place" in ended.err
     assert [*tmp_path.iterdir()] == [tmp_path / "declared.py"]
 
 
@@ -395,7 +395,7 @@ def test_a_number_has_digits_that_count(words: tuple[str, ...]) -> None:
 def test_a_rate_is_a_number() -> None:
     ended = epochfence("serve", "--port", "0", "--random", "nan")
     assert (ended.code, ended.out) == (2, "")
-    assert "Invalid value for '--random': nan is no number" in ended.err
+    assert "Invalid value for '--random': nan isn't a number" in ended.err
 
 
 @pytest.mark.parametrize("place", ["both.out", "-"])
@@ -406,7 +406,7 @@ def test_no_two_results_go_to_one_place(
     monkeypatch.chdir(tmp_path)
     ended = epochfence("check", "declared.py:holds", "--json", place, "--report", place)
     assert (ended.code, ended.out) == (2, "")
-    assert f"two results go to {place}: give each a place of its own" in ended.err
+    assert f"two results go to {place}: give each another place" in ended.err
     assert [*tmp_path.iterdir()] == [tmp_path / "declared.py"]
     assert (tmp_path / "declared.py").read_text() == DECLARED
 

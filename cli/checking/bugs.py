@@ -93,7 +93,7 @@ def _list(console: Console) -> None:
     for column in ("id", "property"):
         table.add_column(column, no_wrap=True)
     table.add_column("releases", overflow="fold", max_width=22)
-    table.add_column("what goes wrong", overflow="fold")
+    table.add_column("description", overflow="fold")
     for bug in BUGS:
         table.add_row(*map(Text, (bug.id, bug.property, bug.affected, bug.title)))
     console.print(table)

@@ -92,7 +92,7 @@ class SearchOptions:
     explain_size: Annotated[
         bool,
         typer.Option(
-            "--explain-size", help="Show which parts cause most states, and what to bound first."
+            "--explain-size", help="Show the causes of most states, and the one to bound first."
         ),
     ] = False
     depth: Annotated[
@@ -155,7 +155,7 @@ class FoundOptions:
     )
     coverage: Annotated[
         bool,
-        typer.Option("--coverage", help="List every row: how often it is taken, or why never."),
+        typer.Option("--coverage", help="List every row: its count, or the reason for none."),
     ] = False
     all_traces: Annotated[
         int,

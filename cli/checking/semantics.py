@@ -101,7 +101,7 @@ def semantics(
                 "--json": output,
             }.items():
                 if value:
-                    fail(f"--show names a cell, and takes no {other}")
+                    fail(f"--show names a cell: leave {other} out")
             _show(show, release, memory_of(memory))
             return
         cells = _chosen(settings or [], release)

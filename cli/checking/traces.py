@@ -197,9 +197,9 @@ def schedule_in(
         if of is None:
             raise ValueError("the trace doesn't name its system")
         if protocol not in (None, of.protocol):
-            raise ValueError(f"the trace is one of release {of.protocol}, not {protocol}")
+            raise ValueError(f"the trace is of release {of.protocol}, not {protocol}")
         if only_shipped and ".py" in of.system:
-            raise ValueError("the trace is of a system in a file, and only shipped ones are run")
+            raise ValueError("the trace is of a system in a file, and this runs only shipped ones")
         outcome = run(instance_of(load_system(of.system), of), found)
     except (TraceError, DeclarationError) as error:
         raise ValueError(str(error)) from None

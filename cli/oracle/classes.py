@@ -53,7 +53,7 @@ class ClassOptions:
     bounds: Annotated[
         Literal["small", "all"] | None,
         typer.Option(
-            "--bounds", help="classes: all local states, of many the first ones (default), or 20."
+            "--bounds", help="classes: all local states, or the first of many (default), or 20."
         ),
     ] = None
     jars: Annotated[

@@ -110,11 +110,11 @@ class RequestOptions:
     ] = None
     level: Annotated[
         Literal["any", "well-behaved"],
-        typer.Option("--level", help="Whose requests to send: of honest clients alone, or any."),
+        typer.Option("--level", help="The senders of requests: honest clients alone, or any."),
     ] = "any"
     suite: Annotated[
         Literal["directed", "random", "all"],
-        typer.Option("--suite", help="Which requests to send."),
+        typer.Option("--suite", help="The suites of requests to send."),
     ] = "all"
     seconds: Annotated[
         float | None, seconds_option("Duration of the random requests (default: 30).")

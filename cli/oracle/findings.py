@@ -67,12 +67,12 @@ class FindingsOptions:
     ] = False
     debugger: Annotated[
         str | None,
-        typer.Option("--debugger", metavar="HOST:PORT", help="Where the broker's JVM takes one."),
+        typer.Option("--debugger", metavar="HOST:PORT", help="Debug port of the broker's JVM."),
     ] = None
     user_config: Annotated[
         Path | None,
         typer.Option(
-            "--user-config", metavar="FILE", help="Client properties of a user who may do nothing."
+            "--user-config", metavar="FILE", help="Client properties of a user without permissions."
         ),
     ] = None
 
@@ -149,7 +149,7 @@ def _needs(finding: Finding, options: FindingsOptions) -> None:
     if reproduction.holds and options.debugger is None:
         fail(f"{name} holds a thread of the broker: give --debugger")
     if reproduction.denies and options.user_config is None:
-        fail(f"{name} takes a user who may do nothing: give --user-config")
+        fail(f"{name} needs a user without permissions: give --user-config")
 
 
 def _needs_nothing_else(options: FindingsOptions) -> None:
@@ -166,7 +166,7 @@ def _needs_nothing_else(options: FindingsOptions) -> None:
     }
     for option, value in others.items():
         if value is not None:
-            fail(f"--broker starts brokers of its own: leave {option} out")
+            fail(f"--broker starts its own brokers: leave {option} out")
     if options.broker not in RELEASES:
         fail(f"--broker {options.broker}: choose one of {', '.join(RELEASES)}")
 
@@ -235,7 +235,7 @@ def _print(console: Console, text: str) -> None:
 def _describe(finding: Finding, console: Console) -> None:
     console.print(Text(f"finding {finding.number}: {finding.title}", "bold"))
     _print(console, f"severity: {finding.damage.value}")
-    _print(console, f"takes: {finding.needs}")
+    _print(console, f"needs: {finding.needs}")
     _print(console, f"remedy: {finding.remedy}")
     _print(console, f"see docs/findings.md, {finding.number}")
 

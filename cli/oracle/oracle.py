@@ -148,7 +148,7 @@ def _decode(
         for _ in rows():
             pass
     if not found and not place:  # in a folder many are empty
-        print(f"epochfence: {file}: there is nothing in it", file=sys.stderr)
+        print(f"epochfence: {file} is empty", file=sys.stderr)
     return wrong
 
 
@@ -182,7 +182,7 @@ class JudgeOptions(EngineOptions):
     ] = None
     runs: Annotated[
         Literal["one", "each"] | None,
-        typer.Option("--runs", help="If lines have no field run: files are one run, or one each."),
+        typer.Option("--runs", help="For lines without field run: all files are one run, or each."),
     ] = None
     excerpt: Annotated[
         bool,
@@ -375,7 +375,7 @@ def config(
     ] = None,
     kind: Annotated[
         Literal["producer", "consumer", "broker"],
-        typer.Option("--of", help="Whose settings these are."),
+        typer.Option("--of", help="The owner of these settings."),
     ] = "producer",
     protocol: Protocol = None,
     output: Json = None,

@@ -193,13 +193,13 @@ class ClusterOptions:
         typer.Option(
             "--advertised-host",
             metavar="HOST",
-            help="Host that clients are told to connect to (default: that of --listen).",
+            help="Host to which clients connect (default: that of --listen).",
         ),
     ] = None
     no_auto_create: Annotated[
         bool,
         typer.Option(
-            "--no-auto-create", help="Create no topic because a client names it (Metadata)."
+            "--no-auto-create", help="Don't create the topics that clients name (Metadata)."
         ),
     ] = False
     replicas: Annotated[
@@ -258,7 +258,7 @@ class ClusterOptions:
     ] = False
     plant: Annotated[
         Literal["read-beyond-stable"] | None,
-        typer.Option("--plant", hidden=True, help="Serve with this bug, to test what finds it."),
+        typer.Option("--plant", hidden=True, help="Serve with this bug, to test tools."),
     ] = None
 
 
@@ -374,8 +374,8 @@ def proxy(
         typer.Option(
             "--upstream",
             metavar="HOST:PORT[,...]",
-            help="Addresses of brokers of the cluster: one finds the others; with a listener of "
-            "their own for the proxy, name it of each, in the order of their ids.",
+            help="Addresses of brokers of the cluster: one finds the others. If they have a "
+            "separate listener for the proxy, name that of each, in the order of their ids.",
         ),
     ],
     listen: Annotated[

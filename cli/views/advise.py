@@ -257,5 +257,5 @@ def _print_items(items: Iterable[Item], console: Console) -> None:
                 f"{item.id}: {item.title} ({item.affected}{maybe})", 2, console.width, hanging=2
             )
         )
-        console.print(indented(f"takes: {item.needs}", 4, console.width, hanging=2))
+        console.print(indented(f"needs: {item.needs}", 4, console.width, hanging=2))
         console.print(indented(f"remedy: {item.remedy}", 4, console.width, hanging=2))

@@ -17,7 +17,7 @@ from ...spec.releases.features import KAFKA
 
 def overview(systems: Iterable[System], console: Console) -> None:
     """Prints a line for each system."""
-    table = _columns("system", "what it checks")
+    table = _columns("system", "subject")
     for system in systems:
         table.add_row(Text(system.name), Text(re.split(r"[:;.]", system.doc)[0]))
     console.print(table)
@@ -33,17 +33,17 @@ def describe(system: System, console: Console) -> None:
     console.print(f"  Protocols: {', '.join(protocols.releases)} (default {protocols.newest})")
     for names in _alike(system):
         console.print(f"    identical in this system: {', '.join(names)}")
-    features = _columns("feature", "from", "before", "what it does")
+    features = _columns("feature", "from", "before", "effect")
     for info in protocols.infos:
         cells = (info.name, info.first, info.until or "", info.sentence)
         features.add_row(*map(Text, cells))
     named = {name: system.values(name) for name in system.bound_names}
-    constants = _columns("constant", *named, "range", "what it bounds")
+    constants = _columns("constant", *named, "range", "meaning")
     for info in system.constant_infos:
         values = [str(values[info.name]) for values in named.values()]
         cells = (info.name, *values, f"{info.low}..{info.high}", info.meaning)
         constants.add_row(*map(Text, cells))
-    properties = _columns("property", "kind", "what it says")
+    properties = _columns("property", "kind", "statement")
     for item in (*system.properties, *system.progress):
         properties.add_row(*map(Text, (item.name, item.kind, item.sentence)))
     for table in (features, constants, properties):
@@ -57,7 +57,7 @@ def describe_unwatched(console: Console) -> None:
     infos = {info.name: info for info in KAFKA.infos}
     for group in UNWATCHED:
         console.print(Text(f"{group.reason}:", "bold"))
-        table = _columns("feature", "from", "what it does", "source")
+        table = _columns("feature", "from", "effect", "source")
         for name in group.features:
             info = infos[name]
             table.add_row(*map(Text, (name, info.first, info.sentence, info.source)))

@@ -57,7 +57,7 @@ def _print(found: Meaning, console: Console) -> None:
         part = found.of(request)
         console.print(f"\n[bold]{request}[/]")
         if part.answers:
-            console.print("  The broker answers so when:")
+            console.print("  The broker gives this answer if:")
         for answer in part.answers:
             _print_row(console, answer)
         if part.handlings:

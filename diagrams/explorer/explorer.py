@@ -74,12 +74,12 @@ class Explorer:
         if not release:
             return None
         if release not in self.releases:
-            raise DeclarationError("no such release to set beside")
+            raise DeclarationError("there is no such release to compare with")
         with self._making:
             if release not in self._beside:
                 other = self._of_release(release)
                 if not comparable(self.session.instance, other):
-                    raise DeclarationError(f"{release} has other variables: it can't stand beside")
+                    raise DeclarationError(f"{release} has other variables: it can't be compared")
                 self._beside[release] = Session(other)
             return self._beside[release]
 

@@ -94,12 +94,12 @@ def read_link(text: str) -> Link:
     """The link of this text, the part of an address after #. Raises LinkError."""
     found = _SUM.fullmatch(text) if len(text) <= LONGEST else None
     if found is None or _sum(found["text"]) != found["sum"]:
-        raise LinkError("The link is cut off or altered: nothing of it is taken.")
+        raise LinkError("The link is cut off or altered, so the page ignores it.")
     values = dict(parse_qsl(found["text"], keep_blank_values=True))
     wrong = [name for name in values if name not in _FORMS]
     wrong += [name for name, form in _FORMS.items() if not _fits(form, values.get(name, ""))]
     if wrong:
-        raise LinkError("The link isn't one that this version writes: nothing of it is taken.")
+        raise LinkError("This version doesn't write such a link, so the page ignores it.")
     try:
         path = read_path(values.get("path", ""))
     except PathError as error:
@@ -129,7 +129,7 @@ def difference(link: Link, here: Link) -> str:
     )
     for what, theirs, ours in named:
         if theirs != ours:
-            return f"The link has the {what} {theirs}, and this page {ours}: run {link.command}"
+            return f"The link has the {what} {theirs}, and this page has {ours}: run {link.command}"
     if link.declaration == here.declaration:
         return ""
     if link.version != here.version:

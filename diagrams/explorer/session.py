@@ -124,7 +124,7 @@ class Session:
         for at, number in enumerate(path[1:], 1):
             possible = self.steps(states[-1])
             if number >= len(possible):
-                raise PathError(f"step {at}: {number} is none of the {len(possible)} possible ones")
+                raise PathError(f"step {at}: {number} isn't one of {len(possible)} possible ones")
             step = possible[number]
             if step.state is None:
                 raise PathError(f"step {at} reaches no state: {step.out_of_range}")
@@ -153,7 +153,7 @@ class Session:
         """The path of a run from one of the first states. Raises PathError if there is no such
         path."""
         if states[0] not in self.initials:
-            raise PathError("its first state is none of the system's")
+            raise PathError("its first state isn't an initial state of the system")
         return self.extended((self.initials.index(states[0]),), states, taken)
 
     def _shown(self, state: FullState, step: Step) -> TraceStep:
@@ -193,7 +193,7 @@ class Session:
                 bindings = list(self.stepper.bindings(index, state))
             left = [b for b in bindings if (id(action), tuple(b.items())) not in taken]
             if not bindings:
-                what = "the message isn't in flight" if action.message else "there is nothing of it"
+                what = "the message isn't in flight" if action.message else "it has no values"
                 yield BlockedTable(action.table, (Blocked("", (what,)),))
             elif left:
                 told_ones = tuple(self._why_not(action, state, b) for b in left[:MOST_BLOCKED])
@@ -216,7 +216,7 @@ class Session:
         refusals: list[Refusal] = []
         for row in action.rows:
             if holds(row.guard):
-                refusals.append(Refusal(row.id, ("no room for what it sends", *why(row.room))))
+                refusals.append(Refusal(row.id, ("no room for its messages", *why(row.room))))
                 break
             refusals.append(Refusal(row.id, why(row.guard)))
         return Blocked(who, (), tuple(refusals))

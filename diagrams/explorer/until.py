@@ -56,12 +56,12 @@ def until(
     except DeclarationError as error:
         raise GoalError(str(error)) from None
     except ReplayError:
-        raise GoalError(f"{text}: the checker lost its way, please report it") from None
+        raise GoalError(f"{text}: internal error of the checker, please report it") from None
     if result.trace is not None and result.verdict in (Verdict.BROKEN, Verdict.DEADLOCK):
         return Found(result.trace.states, f"after {len(result.trace.states) - 1} steps")
     seen = f"{result.states:,} states, {result.depth} levels"
     if result.verdict is Verdict.HOLDS:
-        return Found((), f"no run from here comes to it: {seen} looked at", all_seen=True)
+        return Found((), f"no run from here reaches it: {seen} searched", all_seen=True)
     if cancelled():
-        return Found((), f"cancelled: {seen} looked at")
-    return Found((), f"not within {SECONDS:.0f} seconds and {MEMORY >> 30} GiB: {seen} looked at")
+        return Found((), f"cancelled: {seen} searched")
+    return Found((), f"not within {SECONDS:.0f} seconds and {MEMORY >> 30} GiB: {seen} searched")

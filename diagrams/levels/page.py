@@ -61,7 +61,7 @@ def diagrams_of(
         elif writes_to(system, machine):
             found.append((machine, None))
     if not found:
-        raise DeclarationError(f"no row of {system.name} writes to what is to be drawn")
+        raise DeclarationError(f"no row of {system.name} writes to a field of the drawing")
     return found
 
 

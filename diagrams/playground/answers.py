@@ -210,7 +210,7 @@ def shortest(puzzle: Puzzle) -> Path:
         found = Search(session, state, puzzle.broken, {}).go_on(float("inf"))
         if found is not None and found.states:
             return session.extended((first,), found.states)
-    raise PathError(f"{puzzle.of}: no run comes to its goal")
+    raise PathError(f"{puzzle.of}: no run reaches its goal")
 
 
 def repeated(here: Session, run: Run, other: Session) -> tuple[Path, str]:

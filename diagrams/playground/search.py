@@ -48,7 +48,7 @@ class Search:
             states = self._run(self._last)
             return Found(states, f"after {len(states) - 1} steps")
         if not self._open:
-            return Found((), f"no run from here comes to it: {self.seen} looked at", all_seen=True)
+            return Found((), f"no run from here reaches it: {self.seen} searched", all_seen=True)
         return Found((), f"not within {self.seen}, and this page keeps no more")
 
     def _expand(self, state: FullState) -> None:

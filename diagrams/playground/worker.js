@@ -43,7 +43,7 @@ async function answer({ id, name, values }) {
       text = ask("more", "{}");
       const { seen } = JSON.parse(text);
       if (!seen) break;
-      if (cancelled) { text = JSON.stringify({ path: null, why: `cancelled: ${seen} looked at` }); break; }
+      if (cancelled) { text = JSON.stringify({ path: null, why: `cancelled: ${seen} searched` }); break; }
       postMessage({ seen });
       await new Promise((go) => setTimeout(go));
     }

@@ -21,7 +21,7 @@ reaction, and the choices that are left to the application. All of it is read of
 release {NEWEST}. `epochfence explain-error ERROR --client R --broker R` prints the same for other
 releases.
 
-| error | number | requests that are answered so |
+| error | number | requests with this answer |
 | --- | --- | --- |
 """
 
@@ -48,7 +48,7 @@ def _page(found: Meaning) -> Iterator[str]:
         part = found.of(request)
         yield f"## {request}\n"
         if part.answers:
-            yield "A broker answers so when\n"
+            yield "A broker gives this answer if\n"
         yield from map(_line, part.answers)
         if part.handlings:
             yield "\nThe client\n"

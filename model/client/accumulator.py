@@ -116,7 +116,7 @@ class Accumulator:
         for number, batch in self.batches.items():
             if record in batch.records and self.held(number).status not in _DONE:
                 return number
-        raise NotNowError("the record is in no batch any more")
+        raise NotNowError("the record isn't in a batch any more")
 
     def _in_order(self) -> list[int]:
         """The batches' numbers in the order of their partitions' queues."""

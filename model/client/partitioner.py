@@ -56,7 +56,7 @@ class Partitioner:
         batch_size: int = 16_384, choose: Callable[[], int] | None = None,
     ) -> None:  # fmt: skip
         if partitions < 1:
-            raise OutOfRangeError(f"partitions is 1 or more: not {partitions}", "partitions")
+            raise OutOfRangeError(f"partitions must be 1 or more, not {partitions}", "partitions")
         self.partitions = partitions
         self.round_robin, self.ignores_keys = round_robin, ignores_keys
         self.batch_size = whole("batch_size", batch_size, 0)

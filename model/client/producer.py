@@ -223,9 +223,7 @@ class ProducerClient:
         may still come."""
         if not result.is_completed:
             if timeout_ms is None and not self._is_late(result):
-                raise NotNowError(
-                    "the result isn't there: run the client, and answer what it sends"
-                )
+                raise NotNowError("there is no result yet: run the client, and answer its requests")
             raise CallFailedError("TIMEOUT")
         if result.call and not result.is_acknowledged and result.is_successful:
             self._metrics.record(TIMES[result.call], (self._now_ms - result.called_ms) * NS_PER_MS)

@@ -325,11 +325,13 @@ def _risk_of_abort(evidence: Evidence, case: Case) -> str:
     says = f"read_committed consumers never see {which}; all others behind it become visible"
     told = _told(evidence, case)
     if told == "COMMIT":
-        says = f"aborting loses {which}; its producer was told that the transaction was committed"
+        says = (
+            f"aborting loses {which}; its producer got the answer that the transaction is committed"
+        )
     elif told == "ABORT":
-        says += "; its producer was told that the transaction was aborted"
+        says += "; its producer got the answer that the transaction is aborted"
     else:
-        says += "; whether its producer was told that it was committed isn't known here"
+        says += "; whether its producer got the answer that it is committed isn't known here"
     if case.cause == "hanging" and case.entry is not None and told is None:
         says += (
             f"; without it, the next transaction of {case.entry.transactional_id} that ends in "

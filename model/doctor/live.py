@@ -359,7 +359,7 @@ class Cluster:
             node = self._of_log[place.number][0]
         told = self._ask(node, "Fetch", fields)["responses"]
         if not told:
-            return b"", "the answer has nothing about it"
+            return b"", "the answer doesn't contain it"
         part = told[0]["partitions"][0]
         if part["error_code"] != "NONE":
             return b"", part["error_code"]
@@ -423,14 +423,14 @@ class Cluster:
             try:
                 told = self._ask(node, "ListTransactions", fields)
             except BrokerError as error:
-                found.doubts.append(f"broker {node} doesn't tell its transactions: {error}")
+                found.doubts.append(f"broker {node} doesn't list its transactions: {error}")
                 self._not_seen(found, f"the transactions of broker {node}: {error}")
                 continue
             error = told["error_code"]
             if error == "COORDINATOR_LOAD_IN_PROGRESS":
                 found.problems.append(Problem("coordinator-loading", f"broker {node}"))
             if error != "NONE":
-                found.doubts.append(f"broker {node} doesn't tell its transactions: {error}")
+                found.doubts.append(f"broker {node} doesn't list its transactions: {error}")
                 continue
             listed = told["transaction_states"]
             ids = [one["transactional_id"] for one in listed if one["producer_id"] in producers]
@@ -473,7 +473,7 @@ class Cluster:
             if error == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED":
                 return "the user needs DESCRIBE on all transactional ids to see every entry"
             if "DescribeAcls" not in self.versions:
-                return "the brokers don't tell whether ACLs hide entries (DescribeAcls)"
+                return "the brokers lack DescribeAcls, which shows whether ACLs hide entries"
             acls = {
                 "resource_type_filter": _TRANSACTIONAL_IDS, "resource_name_filter": None,
                 "pattern_type_filter": _ANY, "principal_filter": None, "host_filter": None,
@@ -489,7 +489,7 @@ class Cluster:
                 f"DescribeAcls is answered with {told['error_code']}: the user needs DESCRIBE on "
                 "the cluster to show that no entry is hidden"
             )
-        return "a broker didn't say whether ACLs hide entries"
+        return "a broker didn't show whether ACLs hide entries"
 
     def _entries_of_log(self, found: Evidence) -> None:
         """Reads the entries from the transaction log, for brokers without DescribeTransactions."""

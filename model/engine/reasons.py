@@ -47,10 +47,10 @@ def reasons(taken: Sequence[Taken], request: str, answered: str, other: str | No
         for facts in [list(dict.fromkeys(_against(one, row.guard)))]
     ]
     if not others:
-        return [*found, f"not {other}: no row that this request comes to answers so"]
+        return [*found, f"not {other}: no row that this request reaches gives this answer"]
     *_, one, row, facts = min(others, key=lambda each: each[:2])
     if row is one.row:
-        return [*found, f"not {other}: the same row answers so in other states"]
+        return [*found, f"not {other}: the same row gives this answer in other states"]
     nearest = f"not {other}: {_named(one, row)} isn't taken,"
     if not facts:
         return [*found, f"{nearest} as row {one.row.id} comes first"]

@@ -96,7 +96,7 @@ def placed(whole: Any, path: Path[Any], value: Any) -> Any:
 def no_others(holds: bool, what: str) -> None:
     """Raises DeclarationError if a condition holds for infinitely many keys."""
     if holds:
-        raise DeclarationError(f"{what} holds of keys without end")
+        raise DeclarationError(f"{what} holds for infinitely many keys")
 
 
 def known_keys(
@@ -275,7 +275,7 @@ def tells_apart(
 
     def walk(node: Expression) -> None:
         if node.same_as(bound):
-            raise UnboundedError(f"`{body}` takes `{bound}` for a value")
+            raise UnboundedError(f"`{body}` uses `{bound}` as a value")
         match node.op:
             case "index" if node.args[1].same_as(bound):
                 if node.args[0].op == "each":

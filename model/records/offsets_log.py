@@ -144,7 +144,7 @@ def encode_group_value(kind: RecordType, value: Entity, version: int) -> bytes:
     layout = kind.values.get(version)
     if layout is None or type(value) is not layout:
         raise RecordError(
-            "version", f"{type(value).__name__} is no {kind.name} of version {version}"
+            "version", f"{type(value).__name__} isn't the value of {kind.name} in version {version}"
         )
     return version.to_bytes(2) + encode(value)
 

@@ -87,7 +87,7 @@ class Control:
                 Route("/transactions", self.transactions),
                 Route("/openapi.json", self.openapi),
             ],
-            middleware=guard("no page of a browser may ask this port"),
+            middleware=guard("a page in a browser can't use this port"),
             exception_handlers={HTTPException: _wrong, BadFaultError: _bad, ModelError: _bad},
         )
         self._http = http_server(application)
@@ -171,7 +171,7 @@ class Control:
         """POST /faults/NAME/release."""
         fault = self._kafka.faults.all.get(request.path_params["name"])
         if fault is None:
-            raise HTTPException(404, "no fault is called so")
+            raise HTTPException(404, "no fault has this name")
         fault.release()
         return JSONResponse(fault.told())
 
@@ -179,7 +179,7 @@ class Control:
         """POST /replay."""
         trace = await _body(request)
         if self._schedule is None:
-            raise HTTPException(404, "this port replays no traces")
+            raise HTTPException(404, "this port doesn't replay traces")
         try:
             _, schedule = await asyncio.to_thread(self._schedule, trace)
         except ValueError as error:

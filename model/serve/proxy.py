@@ -143,7 +143,9 @@ class Proxy(Served):
                 told = connection.api_versions()
                 versions = passed_on(told)
                 if "Metadata" not in versions:
-                    raise BrokerError(f"{connection.place} takes no Metadata that is known here")
+                    raise BrokerError(
+                        f"{connection.place} has no version of Metadata that is known here"
+                    )
                 version = versions["Metadata"][1]
                 found = connection.ask("Metadata", version, {"topics": []})["brokers"]
             finally:
@@ -337,10 +339,10 @@ class Proxy(Served):
             if error == "NONE" and wanted is not None and epoch > wanted:
                 return f"{transactional_id} is at epoch {epoch} already"
             if error not in ("NONE", *_SOON):
-                return f"the rival is told {error}"
+                return f"the rival gets {error}"
             if error != "NONE":
                 if now_ms() > until:
-                    return f"the rival is told {error}, for {PATIENCE_S} s"
+                    return f"the rival gets {error}, for {PATIENCE_S} s"
                 await asyncio.sleep(0.02)
 
     def report(self) -> str:

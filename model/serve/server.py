@@ -248,7 +248,7 @@ def _users(protocol: str, passwords: Mapping[str, str] | None, takes_tokens: boo
         (takes_tokens, "SASL/OAUTHBEARER", "2.0.0"),
     ):
         if is_wanted and RELEASED.index(protocol) < RELEASED.index(since):
-            raise ValueError(f"brokers of {protocol} take no {what}: from {since} on they do")
+            raise ValueError(f"brokers of {protocol} don't support {what}; from {since} on they do")
     return Users(passwords, takes_tokens=takes_tokens)
 
 

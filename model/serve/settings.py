@@ -145,14 +145,14 @@ BROKERS_NAME: Final = {
 }
 """The broker settings that are defaults of topic settings, by the topic's name of the setting."""
 ABOUT: Final[Mapping[str, str]] = {
-    "auto.create.topics.enable": "Whether a topic is made because a client names it.",
-    "connections.max.idle.ms": "A connection is closed that was idle for so long.",
+    "auto.create.topics.enable": "Whether the broker creates a topic that a client names.",
+    "connections.max.idle.ms": "The time after which an idle connection is closed.",
     "default.replication.factor": "The number of replicas of a topic by default.",
     "group.max.session.timeout.ms": "The longest session timeout of a member.",
     "group.min.session.timeout.ms": "The shortest session timeout of a member.",
     "log.retention.bytes": "A partition keeps no segments beyond this size; -1: it keeps all.",
-    "log.retention.check.interval.ms": "How often records are looked for that are too old.",
-    "log.retention.ms": "Records that are older are deleted; -1: none is.",
+    "log.retention.check.interval.ms": "The time between two searches for old records.",
+    "log.retention.ms": "Older records are deleted; -1: none is deleted.",
     "log.segment.bytes": "The size of a segment.",
     "log.message.timestamp.type": "Whether a record has the time of the client or of the log.",
     "max.connections": "The most connections; the one that was idle for longest makes room.",
@@ -189,7 +189,7 @@ class Settings:
         self.given = dict(given or {})
         for name, value in self.given.items():
             if name not in BROKER:
-                raise ValueError(f"{name} isn't heeded here: {one_of(name, BROKER)}")
+                raise ValueError(f"{name} isn't supported here: {one_of(name, BROKER)}")
             if not BROKER[name].takes(value):
                 raise ValueError(f"{name} can't be {value!r}: it is of type {BROKER[name].kind}")
         self._topics: dict[str, dict[str, str]] = {}

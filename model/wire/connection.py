@@ -103,14 +103,14 @@ def security(properties: Mapping[str, str]) -> Security:
     client, with PEM files, or those of librdkafka. Raises BrokerError for an unsupported value."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-        raise BrokerError(f"security.protocol {protocol}: no client knows it")
+        raise BrokerError(f"security.protocol {protocol}: unknown")
     context = _context(properties) if protocol.endswith("SSL") else None
     if not protocol.startswith("SASL"):
         return Security(context)
     mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "GSSAPI"))
     if mechanism not in sasl.MECHANISMS:
         known = ", ".join(sasl.MECHANISMS)
-        raise BrokerError(f"sasl.mechanism {mechanism}: known here are {known}")
+        raise BrokerError(f"sasl.mechanism {mechanism}: this supports {known}")
     user = _bearer if mechanism == sasl.OAUTHBEARER else _user
     return Security(context, *user(properties), mechanism)
 
@@ -130,7 +130,7 @@ def _bearer(properties: Mapping[str, str]) -> tuple[str, str]:
     )
     if url.scheme or subject is None:
         raise BrokerError(
-            "sasl.mechanism OAUTHBEARER: known here are unsecuredLoginStringClaim_sub of "
+            "sasl.mechanism OAUTHBEARER: this supports unsecuredLoginStringClaim_sub of "
             "sasl.jaas.config, and a file: as sasl.oauthbearer.token.endpoint.url"
         )
     return subject[1], ""
@@ -149,7 +149,7 @@ def _user(properties: Mapping[str, str]) -> tuple[str, str]:
 def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
     for name in ("ssl.truststore.type", "ssl.keystore.type"):
         if properties.get(name, "PEM").upper() != "PEM":
-            raise BrokerError(f"{name} {properties[name]}: only PEM is known here")
+            raise BrokerError(f"{name} {properties[name]}: this supports only PEM")
     authority = properties.get("ssl.ca.location", properties.get("ssl.truststore.location"))
     own = properties.get("ssl.certificate.location", properties.get("ssl.keystore.location"))
     try:
@@ -216,7 +216,7 @@ class Connection:
         if told["error_code"] == "UNSUPPORTED_VERSION":
             told = self.ask("ApiVersions", 0, {})
         if told["error_code"] != "NONE":
-            raise BrokerError(f"{self.place} doesn't tell its versions: {told['error_code']}")
+            raise BrokerError(f"{self.place} doesn't give its versions: {told['error_code']}")
         return told
 
     def send(self, name: str, version: int, fields: Mapping[str, Any], times: int = 1) -> None:
@@ -290,8 +290,8 @@ def authentication(how: Security, place: str) -> Generator[Asked, dict[str, Any]
     told = yield "SaslHandshake", 1, {"mechanism": how.mechanism}
     if told["error_code"] != "NONE":
         known = ", ".join(told["mechanisms"])
-        takes = f"it takes: {known}" if known else "its listener asks for no user"
-        raise BrokerError(f"{place} takes no SASL/{how.mechanism} ({takes})")
+        takes = f"it supports: {known}" if known else "its listener doesn't use SASL"
+        raise BrokerError(f"{place} doesn't support SASL/{how.mechanism} ({takes})")
     try:
         message = next(exchange)
         while True:

@@ -56,7 +56,10 @@ def batch(
 
 NOBODY = 2**62
 
-NEW_IDS = "each InitProducerId without an id makes a new one; what an id's state is isn't looked at"
+NEW_IDS = (
+    "each InitProducerId without an id makes a new one, and ignores the state of the "
+    "transactional id"
+)
 CODES = "one check serves all requests, with a leader's error codes"
 NO_NEW = "a new transactional id is checked as a known one; a coordinator gives it a producer id"
 NO_STATE = "an end is taken whether there is a transaction or not"
@@ -66,7 +69,7 @@ LAST_SEQUENCE = "one sequence is remembered for each producer and partition, no 
 
 DISAGREEMENTS = (
     Disagreement(
-        "a second instance gets an id of its own, and doesn't fence the first",
+        "a second instance gets its own id, and doesn't fence the first",
         (init(), init()), "NONE, producer_epoch 0", "NONE, producer_epoch 1", NEW_IDS,
     ),
     Disagreement(
@@ -75,7 +78,7 @@ DISAGREEMENTS = (
     ),
     Disagreement(
         "a transaction's timeout may be 0",
-        (init(timeout_ms=0),), "NONE", "INVALID_TRANSACTION_TIMEOUT", "it isn't looked at",
+        (init(timeout_ms=0),), "NONE", "INVALID_TRANSACTION_TIMEOUT", "the timeout isn't checked",
     ),
     Disagreement(
         "a bump that was answered can't be asked for again",
@@ -173,6 +176,6 @@ DISAGREEMENTS = (
 
 def table() -> str:
     """All of them, as the page on findings shows them."""
-    rows = ["| what is asked | the mock answers | 2.7 answers | why |", "|---|---|---|---|"]
+    rows = ["| case | the mock answers | 2.7 answers | why |", "|---|---|---|---|"]
     rows += [f"| {d.what} | {d.mock} | {d.allowed} | {d.why} |" for d in DISAGREEMENTS]
     return "\n".join(rows)

@@ -164,9 +164,9 @@ def section(other: Other, results: Sequence[Result]) -> str:
         found = len(result["disagreements"])
         lines.append(f"| {level} | {asked[0]} | {asked[1]} | {rows} | {found} | {end} |")
     if lacking := results[-1]["lacking"]:
-        lines += ["", "| not sent in all versions | so |", "|---|---|"]
+        lines += ["", "| not sent in all versions | consequence |", "|---|---|"]
         lines += [f"| {one['name']} | {one['why']} |" for one in lacking]
-    lines += ["", "| what | cause | row and source | honest clients meet it | times |"]
+    lines += ["", "| effect | cause | row and source | honest clients meet it | times |"]
     lines += ["|---|---|---|---|---|", *_causes(results)]
     return "\n".join(lines) + "\n"
 

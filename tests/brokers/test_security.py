@@ -117,7 +117,7 @@ def test_tls_and_a_password(secured: Broker, tmp_path: Path) -> None:
         (guess, "refuses the user"),
         (guess | {"sasl_mechanism": SCRAM}, "refuses the user"),
         (token, "refuses the user"),
-        ({"sasl_mechanism": "SCRAM-SHA-256"}, "takes no SASL/SCRAM-SHA-256 (it takes: "),
+        ({"sasl_mechanism": "SCRAM-SHA-256"}, "doesn't support SASL/SCRAM-SHA-256 (it supports: "),
         ({"security_protocol": "SASL_PLAINTEXT"}, "speaks TLS: set security.protocol"),
     ):
         done = conform(secured, properties(tmp_path, **others))

@@ -382,7 +382,7 @@ def test_an_empty_file_is_told(tmp_path: Path) -> None:
     log.touch()
     ended = epochfence("decode", log)
     assert (ended.exit_code, ended.stdout) == (0, "")
-    assert ended.stderr == f"epochfence: {log}: there is nothing in it\n"
+    assert ended.stderr == f"epochfence: {log} is empty\n"
 
 
 def test_a_folder_without_such_files_is_told(tmp_path: Path) -> None:

@@ -109,7 +109,8 @@ def test_what_is_not_known_or_does_not_fit() -> None:
     with pytest.raises(RecordError, match="OffsetCommitKey is not a key of kind 2"):
         encode_group_key(2, key)
     value = decode_group_value(OFFSET, WRITTEN["offset 3"]).value
-    with pytest.raises(RecordError, match="OffsetCommitValueV3 is no OFFSET_COMMIT of version 4"):
+    said = "OffsetCommitValueV3 isn't the value of OFFSET_COMMIT in version 4"
+    with pytest.raises(RecordError, match=said):
         encode_group_value(OFFSET, value, 4)
 
 

@@ -320,7 +320,7 @@ def changed(at: int, new: bytes, **more: Any) -> bytes:
         ),
         (changed(19, b"\xff"), r"byte 18, transaction_partitions\[0\].topic: .*UTF-8"),
         (changed(18, b"\0"), r"byte 18, transaction_partitions\[0\].topic: .*null"),
-        (changed(20, b"\0"), r"byte 20, transaction_partitions\[0\].partition_ids: no array"),
+        (changed(20, b"\0"), r"byte 20, transaction_partitions\[0\].partition_ids: it must"),
         (changed(42, b"\7", next_producer_id=9), "byte 53, tag: "),
         (changed(44, b"\3", next_producer_id=9), "byte 45, next_producer_id: 8 bytes long"),
         (changed(44, b"\x20", next_producer_id=9), "byte 45, tag 1: 32 bytes, where 8 bytes"),

@@ -123,8 +123,8 @@ class Told:
         self.wrong = left
         if parts:
             self.rows["finding 13 of docs/findings.md"] = (
-                f"{len(self.apart)} of what is wrong, in {', '.join(sorted(parts))}: the broker's "
-                "log says that it left out a marker there, and all of it comes from that"
+                f"{len(self.apart)} of the wrong results, in {', '.join(sorted(parts))}: the "
+                "broker's log says that it left out a marker there, which explains all of it"
             )
 
 
@@ -420,9 +420,9 @@ def page(told: Told, release: str, seconds: float, seed: int) -> str:
         "the run": f"{seconds:g} s on Kafka {release}, seed {seed}",
         "clients": f"{libraries}, Java's of the broker's version",
     }
-    rows = head | told.rows | {"what is wrong": "; ".join(told.wrong[:3]) or "nothing"}
+    rows = head | told.rows | {"wrong": "; ".join(told.wrong[:3]) or "nothing"}
     lines = (f"| {what} | {said} |" for what, said in rows.items())
-    return "\n".join(["| what | came of it |", "|---|---|", *lines]) + "\n"
+    return "\n".join(["| subject | result |", "|---|---|", *lines]) + "\n"
 
 
 def main(arguments: Sequence[str]) -> int:

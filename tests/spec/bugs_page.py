@@ -17,7 +17,7 @@ from epochfence.tests.driver import record, recorded
 
 PAGE = Path(__file__).parents[2] / "docs" / "bugs.md"
 HEAD = (
-    "| bug | what goes wrong | affected | breaks | steps | states | fixed | s |\n"
+    "| bug | description | affected | breaks | steps | states | fixed | s |\n"
     "|---|---|---|---|---:|---:|---:|---:|"
 )
 

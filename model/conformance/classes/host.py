@@ -53,7 +53,7 @@ def program(name: str) -> str:
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(f"{home}/bin/{name}" if home else name)
     if found is None:
-        raise UnavailableError(f"{name} of a JDK from 17 on is needed, and isn't found")
+        raise UnavailableError(f"{name} isn't found: install a JDK, 17 or newer")
     return found
 
 
@@ -82,7 +82,7 @@ def jars_of(version: str) -> str:
             if done.returncode or not made.exists():
                 said = [line for line in done.stdout.splitlines() if "ERROR" in line]
                 raise UnavailableError(
-                    f"Maven brings no Kafka {version}: {(said or ['it failed'])[0]}"
+                    f"Maven can't bring Kafka {version}: {(said or ['it failed'])[0]}"
                 )
             made.replace(known)
     except OSError as error:
@@ -94,7 +94,7 @@ def jars_in(folder: Path) -> str:
     """The class path of a folder of jars, of any one version. Raises UnavailableError."""
     jars = sorted(folder.glob("*.jar"))
     if not jars:
-        raise UnavailableError(f"--jars {folder}: no jars are there")
+        raise UnavailableError(f"--jars {folder}: it has no jars")
     for jar in jars:
         other = _OTHER_SCALA.fullmatch(jar.name)
         if other:
@@ -215,4 +215,4 @@ class Host:
             raise UnavailableError((said or ["the classes can't be used"])[-1])
         if code == BLOCKED:
             raise DiedError("; ".join(line.strip() for line in said[:12]))
-        raise DiedError(f"the JVM ended with {code}: {(ended or ['it said nothing'])[-1]}")
+        raise DiedError(f"the JVM ended with {code}: {(ended or ['it printed nothing'])[-1]}")

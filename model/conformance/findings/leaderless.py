@@ -35,7 +35,7 @@ def _names(cluster: LiveCluster) -> dict[int, str]:
         found.setdefault(cluster.coordinator(name), name)
         if len(found) == 2:
             return found
-    raise InconclusiveError("one broker coordinates all transactional ids: it takes two")
+    raise InconclusiveError("one broker coordinates all transactional ids: the finding needs two")
 
 
 def _state(cluster: LiveCluster, one: _Instance) -> str:
@@ -51,7 +51,7 @@ def dropped_marker(brokers: Brokers) -> Observation:
     with brokers.cluster() as cluster, ExitStack() as stack:
         count = len(cluster.brokers)
         if count < 2:
-            raise InconclusiveError("it takes two brokers, and this cluster has one")
+            raise InconclusiveError("the finding needs two brokers, and this cluster has one")
         topic = stack.enter_context(brokers.topic(cluster, count))
         proxy = stack.enter_context(Proxy(brokers.bootstrap, how=brokers.security))
         instances: list[_Instance] = []

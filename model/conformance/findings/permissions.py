@@ -32,7 +32,7 @@ def _allowed(
     told = cluster.ask(cluster.controller, "CreateAcls", {"creations": given}, 2)["results"]
     refused = [one["error_code"] for one in told if one["error_code"] != "NONE"]
     if refused:
-        raise InconclusiveError(f"the brokers take no permissions: {refused[0]}")
+        raise InconclusiveError(f"the brokers refuse permissions: {refused[0]}")
     try:
         yield
     finally:
@@ -55,7 +55,7 @@ def unreadable_topic(brokers: Brokers) -> Observation:
     """Finding 15."""
     user = brokers.user
     if user is None or user.username is None:
-        raise InconclusiveError("it takes a user by SASL: give --user-config")
+        raise InconclusiveError("the finding needs a user with SASL: give --user-config")
     with brokers.cluster() as cluster, brokers.topic(cluster) as topic:
         name = f"{cluster.prefix}-reader"
         may = ((_TRANSACTIONAL_ID, name, _WRITE), (_GROUP, name, _READ), (_TOPIC, topic, _WRITE))

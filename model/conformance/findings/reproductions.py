@@ -87,7 +87,7 @@ def local_bump(brokers: Brokers) -> Observation:
         restart()
         cluster.revive()
         done.set()
-        wait_until(lambda: proxy.faults.all_fired, "a fault had no occasion")
+        wait_until(lambda: proxy.faults.all_fired, "a fault never fired")
         brokers.say("its snapshot has the last batch alone; the client sends A and B again")
         wait_for_batches(proxy, 5)
         time.sleep(1)
@@ -169,7 +169,7 @@ def without_producer_id(brokers: Brokers) -> Observation:
         for value in (TOO_LARGE, A):
             must(producer, "send", 0, value)
         seen = proxy.answered["Produce"]
-        wait_until(lambda: proxy.faults.all_fired, "a fault had no occasion")
+        wait_until(lambda: proxy.faults.all_fired, "a fault never fired")
         brokers.say("A goes out again, its answer is lost, and it goes out once more")
         wait_until(lambda: proxy.answered["Produce"] > seen + 2, "A isn't sent again")
         time.sleep(1)

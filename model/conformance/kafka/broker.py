@@ -92,7 +92,7 @@ def bring(version: str, *, checks: bool = True) -> Path:
             if done.returncode:
                 said = [line for line in done.stdout.splitlines() if "ERROR" in line]
                 raise UnavailableError(
-                    f"Maven brought no Kafka {version}: {(said or ['it failed'])[0]}"
+                    f"Maven can't bring Kafka {version}: {(said or ['it failed'])[0]}"
                 )
             if checks:
                 _check(version, jars)
@@ -142,7 +142,7 @@ def _format(jars: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise UnavailableError(
-            f"Kafka formats no folder: {(done.stderr or done.stdout).strip()[-300:]}"
+            f"Kafka can't format the folder: {(done.stderr or done.stdout).strip()[-300:]}"
         )
     settings.unlink()
 

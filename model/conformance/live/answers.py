@@ -23,7 +23,7 @@ def only(request: str, entries: Sequence[Any] | None, **wanted: Any) -> dict[str
     """The only entry of a list in a response. Raises NoAnswerError if there isn't exactly one
     entry, or its fields differ from `wanted`."""
     if entries is None or len(entries) != 1:
-        what = f"its response has {len(entries or ())} entries where 1 was asked for"
+        what = f"its response has {len(entries or ())} entries instead of 1"
         raise NoAnswerError("the broker", request, what)
     if any(entries[0][name] != value for name, value in wanted.items()):
         raise misshapen(request, f"the {' and '.join(wanted).replace('_', ' ')} of the request")

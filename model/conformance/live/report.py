@@ -14,7 +14,7 @@ from .run import Report, why_not
 
 SHOWN: Final = 2
 """The number of a cause's disagreements that are shown in full."""
-_RANDOM: Final = "random requests didn't come to it"
+_RANDOM: Final = "random requests didn't reach it"
 _NOT_RUN: Final = "the directed suite, which tests each row, didn't finish"
 
 
@@ -96,7 +96,7 @@ def _rows(report: Report) -> list[str]:
         return lines
     lines.append(
         f"{len(reached)} rows provoked of {len(outside)} that a run like this one reaches; "
-        f"{len(others)} others, of {len(report.rows)} of coordinator and leader, take more:"
+        f"{len(others)} others, of {len(report.rows)} of coordinator and leader, need more:"
     )
     missing = [row for row in outside if row not in report.provoked]
     unasked = [row for row in missing if _why(row, report) == _NOT_RUN]

@@ -51,33 +51,33 @@ MOST_TIMEOUTS: Final = 3
 START: Final = "start"
 """The name of the requests before the suites."""
 
-_REPLICA = "takes a replica of the transaction log that is behind, and a broker that comes back"
-_MOVES = "takes another broker, which takes over"
+_REPLICA = "needs a replica of the transaction log that is behind, and a broker that comes back"
+_MOVES = "needs another broker, which takes over"
 BESIDE: Final[Mapping[str, str]] = {
     "LeaderAndIsr": _MOVES,
     "load ends": _MOVES,
-    "append failure": "takes a transaction log that refuses a record: --alter-configs",
-    "coordinator failover": "takes a restart: --restart-command",
+    "append failure": "needs a transaction log that refuses a record: --alter-configs",
+    "coordinator failover": "needs a restart: --restart-command",
     "coordinator failover after a failed append": _REPLICA,
-    "transactional id expiry": "takes transactional.id.expiration.ms, which is a week",
-    "producer expires": "takes producer.id.expiration.ms: --alter-configs",
-    "question expires": "takes producer.id.expiration.ms: --alter-configs",
-    "records are deleted": "takes DeleteRecords: --alter-configs",
+    "transactional id expiry": "needs transactional.id.expiration.ms, which is a week",
+    "producer expires": "needs producer.id.expiration.ms: --alter-configs",
+    "question expires": "needs producer.id.expiration.ms: --alter-configs",
+    "records are deleted": "needs DeleteRecords: --alter-configs",
 }
 """For events that aren't requests: the reason why their rows aren't provoked."""
-_ID = "takes a controller that gives out no producer ids: --debugger"
-_TWO_LEVELS = "takes a transaction at the largest epoch: transaction.version has to change"
-_AT_ONCE = "takes a request that is held between two of its steps: --debugger"
+_ID = "needs a controller that gives out no producer ids: --debugger"
+_TWO_LEVELS = "needs a transaction at the largest epoch: transaction.version has to change"
+_AT_ONCE = "needs a request that is held between two of its steps: --debugger"
 ALONE: Final[Mapping[str, str]] = {
     "no-producer-id": _ID,
     "no-producer-id-for-fence": _ID,
     "no-producer-id-over-fence": _ID,
-    "verify-unknown-id": "takes an entry without an epoch: --alter-configs",
+    "verify-unknown-id": "needs an entry without an epoch: --alter-configs",
     "loading": _MOVES,
     "not-coordinator": _MOVES,
     "coordinator-unavailable": _MOVES,
-    "retry": "takes a leader that refuses a marker for now",
-    "unexpected": "takes a leader that answers a marker as none does",
+    "retry": "needs a leader that refuses a marker for now",
+    "unexpected": "needs a leader with another answer to a marker than any leader gives",
     "abort-overtakes-fence": _AT_ONCE,
     "commit-during-fence": _AT_ONCE,
     "stale-epoch-verified": _AT_ONCE,
@@ -85,9 +85,9 @@ ALONE: Final[Mapping[str, str]] = {
     "prepared": _AT_ONCE,
     "already-prepared": _AT_ONCE,
     "prepared-otherwise": _AT_ONCE,
-    "two-phase-commit-disabled": "takes InitProducerId 6: unstable.api.versions.enable",
+    "two-phase-commit-disabled": "needs InitProducerId 6: unstable.api.versions.enable",
     "largest-epoch": _TWO_LEVELS,
-    "keep-prepared-unsupported": "takes InitProducerId 6: unstable.api.versions.enable",
+    "keep-prepared-unsupported": "needs InitProducerId 6: unstable.api.versions.enable",
     "forgotten": BESIDE["transactional id expiry"],
     "record-in-log": _REPLICA,
     "tombstone-in-log": BESIDE["transactional id expiry"],
@@ -258,7 +258,7 @@ class Run:
                 if row not in self.report.provoked and not is_slow(way):
                     self._go(row, way)
             for those in at_once({row: way for row, way in wanted.items() if is_slow(way)}):
-                self._shows(f"directed: what takes long, {self._so_far()}")
+                self._shows(f"directed: slow rows, {self._so_far()}")
                 self._go_together(
                     {row: way for row, way in those.items() if row not in self.report.provoked}
                 )
@@ -460,7 +460,7 @@ class Run:
 
         self._barren = 0 if any(_is_answer(one) for one in session.trace) else self._barren + 1
         if self._barren == BARREN:
-            raise BrokerError(f"{self.cluster.place} gives no answers any more")
+            raise BrokerError(f"{self.cluster.place} doesn't answer any more")
 
     def _found(self, suite: str, found: DisagreementError) -> None:
         """Keeps a new disagreement with its smallest run."""
@@ -539,11 +539,11 @@ def _is_answer(exchange: Exchange) -> bool:
 
 _NOT_FOUND = "the search finds no way to it"
 _NOT_ALLOWED = "the search finds no way to it without requests that need CLUSTER_ACTION"
-_NOT_HONEST = "no honest client comes to it"
+_NOT_HONEST = "no honest client reaches it"
 _SILENT = "a request on the way to it gets no answer in time"
 _DISAGREES = "the brokers disagree on the way to it"
 _RACE = f"not seen in {TRIES} tries: a request has to come before an end's markers are written"
-_OTHERWISE = "its way was gone, and another row may have answered alike"
+_OTHERWISE = "its path was gone, and another row may have given the same answer"
 
 
 class _Counted:

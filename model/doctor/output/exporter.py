@@ -31,7 +31,7 @@ class Exporter:
             raise CantListenError(f"can't listen on {HOST}:{port}: {error.strerror}") from None
         application = Starlette(
             routes=[Route(PATH, self._metrics)],
-            middleware=guard("no page of a browser may ask this port"),
+            middleware=guard("a page in a browser can't use this port"),
         )
         self._http = http_server(application)
         sockets = [self._socket]

@@ -214,7 +214,7 @@ class _History:
                 yield Unjudged(reason, sent.place.line, sent.place.file)
 
 
-NAME_EACH = "give each {} a name of its own"
+NAME_EACH = "give each {} another name"
 
 
 def find_anomalies(lines: Iterable[tuple[str, int, Mapping[str, Any]]]) -> View:

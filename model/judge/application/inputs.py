@@ -262,7 +262,7 @@ class Inputs:
             (first,) = one.certain
             name, place = next(iter((one.if_committed | one.unknown).items()))
             reason = (
-                f"{first} took {one.input.subject} of {one.input.partition}, and nobody knows "
+                f"{first} took {one.input.subject} of {one.input.partition}, and it isn't known "
                 f"whether {name} did"
             )
             yield Finding("", one.input, (place, one.certain[first]), reason)
@@ -349,10 +349,11 @@ def _why(one: _Judged, unsure: str | None) -> str:
     about = f"{one.input.subject} of {one.input.partition}"
     if one.if_committed or one.unknown:
         name = next(iter(one.if_committed | one.unknown))
-        return f"nobody knows whether {about} was skipped: whether {name} took it isn't known"
+        return f"it isn't known whether {about} was skipped, nor whether {name} took it"
     if unsure is not None:
-        return f"nobody knows whether {about} was skipped: a record of {unsure} names no inputs"
-    return f"nobody knows whether {about} was skipped: a transaction that may have has no known end"
+        return f"it isn't known whether {about} was skipped: a record of {unsure} names no inputs"
+    why = "the end of a transaction that may have skipped it isn't known"
+    return f"it isn't known whether {about} was skipped: {why}"
 
 
 def places(lines: Iterable[Place]) -> str:

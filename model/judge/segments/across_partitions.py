@@ -222,7 +222,7 @@ def _open(of: OfProducer, folder: Path, begun: Begun, scope: Scope) -> Finding:
     here = [d for d in of.decisions if folder.name in d.partitions]
     told += [_decided(here[-1]) if here else f"nothing was decided for {folder.name}"]
     told += _causes(of, folder, begun)
-    return Finding(begun.file, begun.byte, f"{what} has no end to come: {'; '.join(told)}")
+    return Finding(begun.file, begun.byte, f"{what} will get no end: {'; '.join(told)}")
 
 
 def _causes(of: OfProducer, folder: Path, begun: Begun) -> Iterator[str]:

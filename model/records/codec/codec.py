@@ -205,7 +205,7 @@ class _Walk:
         length, at = read(reader, self.data, at, path)
         if length is None or length == -1:
             if not shape.nullable:
-                raise RecordError(path, "no array, where one must be", start)
+                raise RecordError(path, "it must be an array, not null", start)
             return None, at
         left = len(self.data) - at
         if not 0 <= length <= left:

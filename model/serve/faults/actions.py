@@ -84,7 +84,7 @@ class Actions:
             told = self._rivals(transactional_id, timeout_ms)
             if told == "NONE":
                 return None
-        return f"the rival is told {told}"
+        return f"the rival gets {told}"
 
     def skip_to_epoch(self, fault: Fault, transactional_id: str) -> str | None:
         """Raises the id's epoch to the fault's, as repeated InitProducerId requests would."""

@@ -193,7 +193,7 @@ class Fault:
         if self.failed is not None:
             return f"fault {self.name}: DID NOT FIRE: {self.failed}"
         if self.waiting:
-            return f"fault {self.name}: DID NOT FIRE: what it waits for never came"
+            return f"fault {self.name}: DID NOT FIRE: the event that it waits for never came"
         assert self.on is not None
         seen = self.on.seen
         return (
@@ -217,7 +217,7 @@ class Faults:
         if fault.name in self.all:
             raise BadFaultError(f"two faults are called {fault.name}")
         if fault.on is None:
-            raise BadFaultError("a fault needs `on`, the request that brings it about")
+            raise BadFaultError("a fault needs `on`, the request that triggers it")
         if fault.do in self.refused:
             raise BadFaultError(f"{fault.do}: {self.refused[fault.do]}")
         self.all[fault.name] = fault

@@ -117,7 +117,7 @@ class Faulted:
         """Applies a fault of the cluster at once. Raises BadFaultError for a fault that needs a
         request."""
         if fault.do in REQUEST_FAULTS:
-            raise BadFaultError(f"{fault.do} needs `on`, the request that brings it about")
+            raise BadFaultError(f"{fault.do} needs `on`, the request that triggers it")
         await self._do(fault, fault.subject)
 
     async def _again(self, request: Request, fault: Fault) -> None:
@@ -203,7 +203,7 @@ async def _overtaken(request: Request, fault: Fault) -> None:
         fault.fired += 1
         fault.failed = None
     else:
-        fault.failed = f"nothing such came behind its request on its connection in {limit_s:g} s"
+        fault.failed = f"no matching request followed on its connection within {limit_s:g} s"
 
 
 def now_ms() -> float:

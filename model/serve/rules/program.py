@@ -28,7 +28,7 @@ class HungError(Exception):
 
 
 def _more(line: str) -> NoProgramError:
-    return NoProgramError(f"each call has one line of answer; behind it is {line[:200]!r}")
+    return NoProgramError(f"an answer must be one line; another line follows: {line[:200]!r}")
 
 
 class Program:

@@ -196,7 +196,7 @@ def _keep(run: _Run, step: Step, name: str, said: str) -> None:
     if step.wanted is Wanted.OK and said != OK:
         run.wrong.append(f"{name} fails: {said[:200]}")
     if step.wanted is Wanted.FAILS and said == OK:
-        run.wrong.append(f"{name} says ok, and it can't have been done")
+        run.wrong.append(f"{name} says ok, but it can't have succeeded")
 
 
 def _append(server: Server, value: str) -> None:

@@ -124,7 +124,7 @@ def test_a_goal_is_met_by_a_shortest_run(lease: Session, goal: str, steps: int) 
 def test_a_goal_that_nothing_comes_to_says_so(lease: Session, held: Run) -> None:
     found = until(lease.instance, held.state, "service.newest = 0", places(lease.instance))
     assert found.states == ()
-    assert found.why.startswith("no run from here comes to it: ")
+    assert found.why.startswith("no run from here reaches it: ")
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_a_search_finds_what_the_checker_finds(opened: Playground, goal: str) ->
         assert plain["why"] == f"after {len(run.steps)} steps"
     else:
         assert plain["path"] is None
-        assert plain["why"].startswith("no run from here comes to it: ")
+        assert plain["why"].startswith("no run from here reaches it: ")
 
 
 def test_a_search_goes_on_where_it_was(opened: Playground) -> None:
@@ -180,7 +180,7 @@ def test_a_link_opens_its_system(opened: Playground) -> None:
         ({"version": "9.0", "declaration": "0123456789"}, "of Epochfence 9.0"),
         ({"declaration": "0123456789"}, "another declaration"),
         ({"path": (0, 99)}, "step 1"),
-        ({"system": "<script>alert(1)</script>"}, "isn't one that this version writes"),
+        ({"system": "<script>alert(1)</script>"}, "This version doesn't write such a link"),
     ],
 )
 def test_a_link_that_does_not_fit_opens_nothing(

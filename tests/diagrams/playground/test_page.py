@@ -301,7 +301,7 @@ def test_a_link_that_does_not_fit_runs_nothing(shown: Shown) -> None:
         (_newer(link), "of Epochfence 9.0"),
         (str(link)[:-9], "cut off or altered"),
         (str(replace(link, system="nothing")), "no system of that name"),
-        (str(replace(link, system=markup)), "isn't one that this version writes"),
+        (str(replace(link, system=markup)), "This version doesn't write such a link"),
         (markup, "cut off or altered"),
     ):
         shown.page.evaluate("(text) => { location.hash = text; }", text)

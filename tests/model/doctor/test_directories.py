@@ -140,8 +140,8 @@ def test_a_decision_of_version_2_shows_what_its_producer_was_told(tmp_path: Path
     found.evidence.decisions[PID] = [replace(each, client_version=2) for each in decisions]
     (case,) = diagnose(found.evidence).cases
     assert case.risk == (
-        "aborting loses records 5 to 6 of orders-0; its producer was told that the transaction was "
-        "committed"
+        "aborting loses records 5 to 6 of orders-0; its producer got the answer that the "
+        "transaction is committed"
     )
 
 

@@ -286,7 +286,7 @@ def test_no_value_in_a_request_is_anything_but_answered_or_refused(data: st.Data
     [
         ('{"sleep_ms": 1, "sleep_ms": 2}', "line 1: not valid JSON: 'sleep_ms' occurs twice"),
         ('{"sleep_ms": NaN}', "NaN is not a number"),
-        ("\n\n", "there is no request in it"),
+        ("\n\n", "it has no request"),
         ('{"sleep_ms": 1, "request": "Fetch", "partition": "p"}', "Fetch has no field sleep_ms"),
         ('{"sleep_ms": 1, "restart": true}', "sleep_ms has no field restart"),
         ('{"restart": false}', "restart is true: not False"),

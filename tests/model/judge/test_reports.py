@@ -45,7 +45,7 @@ def test_elapsed_time_does_not_multiply_states(protocol: str) -> None:
 
 SEGMENTS = {
     "lost": (12, "orders-0/00000000000000000000.log, byte 232: offset 5 is missing"),
-    "pid": (12, "transaction from offset 5 has no end to come: epoch 1"),
+    "pid": (12, "transaction from offset 5 will get no end: epoch 1"),
     "snap": (12, "6.snapshot: lacks producer 4000, whose transaction is open from offset 5"),
     "name": (20, "abc.snapshot: isn't read: its name isn't an offset of 20 digits"),
 }

@@ -51,10 +51,10 @@ LEFT_OUT: Final = {
     "TxnOffsetCommit": "",
     "WriteTxnMarkers": "",
     "OffsetForLeaderEpoch": "all records are of epoch 0",
-    "DescribeAcls": "ACLs have no hosts; a filter of names, principals or operations isn't heeded",
-    "DescribeConfigs": "of a broker, the settings that `serve` heeds",
+    "DescribeAcls": "ACLs have no hosts; it ignores a filter of names, principals or operations",
+    "DescribeConfigs": "of a broker, the settings that `serve` uses",
     "AlterConfigs": "of topics only; max.message.bytes, message.timestamp.*, min.insync.replicas, "
-    "retention.* and segment.bytes are heeded, the others are kept and told",
+    "retention.* and segment.bytes have an effect, the others are kept and returned",
     "IncrementalAlterConfigs": "as AlterConfigs",
     "DescribeCluster": "no controllers",
     "DescribeLogDirs": "one directory; no lag",

@@ -32,7 +32,7 @@ FAIL = {
     "readTwice": "DUPLICATE of r in p-0.",
     "unexplained": "by transaction: EndTxn, row invalid-state (TransactionCoordinator.",
     "wrongFault": "no request is called 'EndTransaction': choose one of ",
-    "otherRelease": "late-end.itf.json: the trace is one of release 3.9, not 4.4",
+    "otherRelease": "late-end.itf.json: the trace is of release 3.9, not 4.4",
     "unknownRelease": "epochfence: 4.4.9: unknown release: choose one of ",
     "wrongOption": "epochfence: --broker-config nonsense: write NAME=VALUE",
 }

@@ -111,9 +111,10 @@ def test_a_counterexample_is_replayed_over_http(control: Control, tmp_path: Path
         body = {**data, "#meta": {**data["#meta"], **meta}}
         return checked("/replay", "post", http.ask("POST", "/replay", body))
 
-    assert replay() == {"error": "the trace is one of release 3.9, not 4.3"}
+    assert replay() == {"error": "the trace is of release 3.9, not 4.3"}
     of_file = replay(protocol="4.3", system="/etc/hosts.py")
-    assert of_file == {"error": "the trace is of a system in a file, and only shipped ones are run"}
+    refused = "the trace is of a system in a file, and this runs only shipped ones"
+    assert of_file == {"error": refused}
     assert checked("/replay", "post", http.ask("POST", "/replay", {}))["error"]
     with Server("3.9") as server:
         schedule = partial(schedule_in, protocol="3.9", by_clock=False, only_shipped=True)

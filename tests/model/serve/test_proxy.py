@@ -174,7 +174,7 @@ def test_nothing_overtakes_where_nothing_comes_behind() -> None:
         end(proxy.bootstrap)
         assert not proxy.faults.all_fired
         told = proxy.report().splitlines()[-1]
-    assert told.startswith("fault fault-1: DID NOT FIRE: nothing such came behind its request")
+    assert told.startswith("fault fault-1: DID NOT FIRE: no matching request followed")
 
 
 def test_a_rival_s_epoch_fences() -> None:

@@ -209,4 +209,4 @@ def test_the_command_takes_tokens() -> None:
     assert CliRunner().invoke(app, command).exit_code == 0
     old = CliRunner().invoke(app, [*command, "--protocol", "1.1"])
     assert (old.exit_code, old.stderr.count("\n")) == (2, 1)
-    assert "brokers of 1.1 take no SASL/OAUTHBEARER: from 2.0.0 on they do" in old.stderr
+    assert "brokers of 1.1 don't support SASL/OAUTHBEARER; from 2.0.0 on" in old.stderr

@@ -34,7 +34,7 @@ OPTIONAL: Final[Mapping[str, str]] = {
     "TxnOffsetCommit": _NOT_TESTED,
     "WriteTxnMarkers": _NOT_TESTED,
     "DescribeProducers": "the producers of a partition aren't compared",
-    "DescribeTransactions": "ends aren't waited for: both answers are allowed until one is over",
+    "DescribeTransactions": "the run doesn't wait for ends: both answers are allowed meanwhile",
     "DeleteTopics": "the topics of the run stay",
     "DeleteGroups": "the groups of the run stay",
     "DeleteRecords": "--alter-configs doesn't delete records",

@@ -141,8 +141,8 @@ class LiveCluster:
             self._first.close()
             if isinstance(error, GoneError) and self._how == Security():
                 raise BrokerError(
-                    f"{error}: brokers that want TLS or SASL do so, for which --config has a "
-                    "client's properties"
+                    f"{error}: brokers with TLS or SASL do so; give --config with a client's "
+                    "properties"
                 ) from None
             raise
 
@@ -185,7 +185,7 @@ class LiveCluster:
         for name in NEEDED:
             if name not in found:
                 span = f"{OLDEST.get(name, 0)} to {NEWEST[name]}"
-                raise BrokerError(f"{self._first.place} offers no {name} of version {span}")
+                raise BrokerError(f"{self._first.place} doesn't offer {name} of version {span}")
         return found, features
 
     @property
@@ -209,7 +209,7 @@ class LiveCluster:
         told = self._first.ask("Metadata", self.newest("Metadata"), {"topics": None})
         brokers = self._brokers_of(told)
         if not brokers:
-            raise BrokerError(f"{self._first.place} names no broker in its metadata")
+            raise BrokerError(f"{self._first.place} doesn't name a broker in its metadata")
         topics = told["topics"] or ()
         others = sorted(topic["name"] for topic in topics if not topic["is_internal"])
         others = [name for name in others if not name.startswith("__")]
@@ -220,8 +220,8 @@ class LiveCluster:
             )
         if not may_be_shared and len(brokers) > MOST_BROKERS:
             raise BrokerError(
-                f"{self._first.place} is of {len(brokers)} brokers: --shared takes more than "
-                f"{MOST_BROKERS}"
+                f"{self._first.place} is one of {len(brokers)} brokers: for more than "
+                f"{MOST_BROKERS} give --shared"
             )
         return brokers
 
@@ -254,7 +254,7 @@ class LiveCluster:
     def newest(self, name: str) -> int:
         """The newest version of a request that both sides support. Raises BrokerError."""
         if name not in self.versions:
-            raise BrokerError(f"{self._first.place} takes no {name}")
+            raise BrokerError(f"{self._first.place} doesn't support {name}")
         return self.versions[name][1]
 
     # Asking -----------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ class LiveCluster:
         elif name not in _OWN or same not in self._granted:
             raise MissingPermissionError(self._first.place, name, error, PREFIX)
         elif name not in OF_TABLES:
-            what = f"{error}, where it gave an answer before"
+            what = f"{error}, although it answered before"
             raise NoAnswerError(self._first.place, name, what)
         return told
 
@@ -341,7 +341,7 @@ class LiveCluster:
     def _connected(self, node: int) -> Connection:
         host, port = self.brokers.get(node, ("", 0))
         if not port:
-            raise BrokerError(f"the cluster doesn't tell where its broker {node} is")
+            raise BrokerError(f"the cluster doesn't give the address of its broker {node}")
         return Connection(host, port, self._how, timeout_s=self._timeout_s)
 
     def drop(self) -> None:
@@ -488,7 +488,7 @@ class LiveCluster:
         )
         one = only("CreateTopics", told["topics"], name=topic)
         if one["error_code"] != "NONE":
-            raise BrokerError(f"{self._first.place} makes no topic {topic}: {one['error_code']}")
+            raise BrokerError(f"{self._first.place} can't create {topic}: {one['error_code']}")
         self._topics.append(topic)
         self._await_leaders(topic)
         return topic

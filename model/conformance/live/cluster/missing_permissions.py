@@ -27,7 +27,7 @@ class MissingPermissionError(BrokerError):
     """The user lacks a permission that a run needs. The line says which."""
 
     def __init__(self, place: str, request: str, error: str, prefix: str) -> None:
-        need = _NEEDS.get(error.removesuffix(f"_{_SUFFIX}"), "more than he may").replace(
+        need = _NEEDS.get(error.removesuffix(f"_{_SUFFIX}"), "more permissions").replace(
             "the prefix", f"the prefix {prefix}"
         )
         if request in _OF_CONFIGS:

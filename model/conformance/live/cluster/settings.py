@@ -92,7 +92,7 @@ class Settings:
     def _described_setting(self, kind: int, of: str, name: str) -> dict[str, Any]:
         told = self._described_settings(kind, of, [name])
         if name not in told:
-            raise BrokerError(f"{self._place} doesn't tell {name}")
+            raise BrokerError(f"{self._place} doesn't report {name}")
         return told[name]
 
     def _described_settings(
@@ -105,7 +105,7 @@ class Settings:
         result = only("DescribeConfigs", told["results"])
         if result["error_code"] != "NONE":
             raise NotToldError(
-                f"{self._place} doesn't tell {', '.join(names)}: {result['error_code']}"
+                f"{self._place} doesn't report {', '.join(names)}: {result['error_code']}"
             )
         return {config["name"]: config for config in result["configs"] or ()}
 

@@ -52,9 +52,9 @@ class Debugger:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.sendall(_HANDSHAKE)
             if self._bytes(len(_HANDSHAKE)) != _HANDSHAKE:
-                raise BrokerError(f"{place} is no JVM that takes a debugger")
+                raise BrokerError(f"{place} isn't a JVM that accepts a debugger")
         except (OSError, ValueError) as error:
-            raise BrokerError(f"{place} takes no debugger: {error}") from None
+            raise BrokerError(f"{place} doesn't accept a debugger: {error}") from None
         self._number = 0
         self._stopped: dict[int, int] = {}  # breakpoint number: thread
         sizes = struct.unpack(">5i", self._ask(_ID_SIZES, b""))

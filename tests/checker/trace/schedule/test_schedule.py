@@ -151,7 +151,7 @@ def test_the_commands_take_a_trace(tmp_path: Path) -> None:
         ([*serve, "--trace", str(lease)], "no client in it sends a request of Kafka's"),
         (
             [*serve, "--trace", str(trace), "--protocol", "4.3"],
-            "the trace is one of release 2.5, not 4.3",
+            "the trace is of release 2.5, not 4.3",
         ),
         ([*serve, "--trace", str(tmp_path / "none")], "can't read"),
         (["export", "junit", str(lease), "-o", str(tmp_path / "no")], "no client in it sends"),

@@ -258,7 +258,7 @@ def test_the_results_before_the_jvm_died_of_the_next_steps_are_kept() -> None:
 
 
 def test_jars_that_are_missing_or_of_another_scala_get_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UnavailableError, match="no jars are there"):
+    with pytest.raises(UnavailableError, match="it has no jars"):
         jars_in(tmp_path)
     (tmp_path / "kafka_2.12-3.6.2.jar").touch()
     with pytest.raises(UnavailableError, match=r"of Scala 2\.12, and not of 2\.13"):

@@ -51,7 +51,7 @@ BAD: dict[str, tuple[str, Callable[[Request, Told], Told | Answer | Silence], st
     "delays": ("EndTxn", lambda _, told: Answer(told, after=30), "nothing came within 0.5 s"),
     "truncates": ("Produce", lambda *_: Answer({}, data=bytes(7)), "its response to Produce can't"),
     "another's": ("Produce", lambda *_: Answer({}, data=OTHER_ID), "a response with another req"),
-    "nothing": ("Produce", no_batches, "its response has 0 entries where 1 was asked for"),
+    "nothing": ("Produce", no_batches, "its response has 0 entries instead of 1"),
     "other": ("Produce", other_partition, "its response isn't about the index of the request"),
 }
 """What is bad: of which request, what comes in place of its answer, and how that is reported."""

@@ -269,7 +269,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], int, str]] = {
     "the end": (without(5, 6), 12, "is of an offset behind the log, which ends at 5"),
     "another producer id": (
         altered(5, producer_id=OTHER), 12,
-        f"byte 232: producer {OTHER}'s transaction from offset 5 has no end to come: epoch 1, last "
+        f"byte 232: producer {OTHER}'s transaction from offset 5 will get no end: epoch 1, last "
         "written at 1970-01-01T00:00:00.001Z; no transactional id has had this producer",
     ),
     "a marker of another producer id": (
@@ -591,7 +591,7 @@ def test_which_bug_may_have_left_a_transaction_open(tmp_path: Path) -> None:
         (left, "KAFKA-20734"),
     ):
         found = judge_segments([folder])
-        told = [str(each) for each in found.every if "has no end to come" in each.what]
+        told = [str(each) for each in found.every if "will get no end" in each.what]
         assert len(told) == 1
         assert bug in told[0]
         assert "t is COMPLETE_ABORT in epoch 0 since 1970-01-01T00:00:00.000Z" in told[0]
@@ -612,7 +612,7 @@ def test_a_hanging_transaction_beside_a_compacted_transaction_log(
     without(0, 1, 3, topic=DECISIONS)(tmp_path)
     found = judge_segments([tmp_path])
     (wrong,) = [each for each in found.every if "end to come" in each.what]
-    assert f"producer {producer}'s transaction from offset 7 has no end to come" in wrong.what
+    assert f"producer {producer}'s transaction from offset 7 will get no end" in wrong.what
     path = log_of(tmp_path, DECISIONS)
     path.rename(path.with_name(f"{2:020}.log"))  # what was before may have the newest of others
     found = judge_segments([tmp_path])

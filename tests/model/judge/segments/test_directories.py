@@ -231,7 +231,7 @@ SLIPS: dict[str, tuple[Callable[[Broker], None], str]] = {
         _no_marker,
         "t: COMMIT of producer 4000, epoch 2, is completed, and orders-0 has",
     ),
-    "no end": (_hangs, "producer 4000's transaction from offset 5 has no end to come"),
+    "no end": (_hangs, "producer 4000's transaction from offset 5 will get no end"),
     "an epoch": (_stale, "epoch 0, sequence 4: a leader answers INVALID_PRODUCER_EPOCH"),
     "an index": (_index, "producer 4000's from offset 1 is producer 4000's from offset 0"),
     "no entry": (_no_index, "lacks producer 4000's, aborted at offset 4"),

@@ -162,7 +162,7 @@ def test_answers_of_more_lines_are_refused(tmp_path: Path) -> None:
     command = shlex.join([sys.executable, str(program)])
     said = epochfence("serve", "--rules", command, "--rule", "fenced-for-good")
     assert said.code == 2
-    assert "each call has one line of answer" in said.err
+    assert "an answer must be one line" in said.err
     assert said.err.count("\n") == 1
 
 

@@ -120,7 +120,7 @@ def test_a_disagreement_is_kept_where_the_broker_goes_away_as_it_is_shrunk() -> 
     finding = run.report.findings[0]
     assert finding.disagreement.trace[-1].line["request"] == "EndTxn"
     assert not finding.is_repeated
-    assert "gives no answers any more" in (run.report.ended_early or "")
+    assert "doesn't answer any more" in (run.report.ended_early or "")
 
 
 def test_a_refusal_is_found_where_it_stands() -> None:

@@ -14,7 +14,7 @@ from epochfence.model.wire.connection import BrokerError
 def test_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         place = f"127.0.0.1:{server.getsockname()[1]}"
-    with pytest.raises(BrokerError, match=f"{place} takes no debugger: .*refused"):
+    with pytest.raises(BrokerError, match=f"{place} doesn't accept a debugger: .*refused"):
         Debugger(place)
 
 
