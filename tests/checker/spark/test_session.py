@@ -283,7 +283,7 @@ def test_a_java_that_is_too_old_is_told(
 def test_a_java_that_cannot_be_run_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     java = tmp_path / "bin" / "java"
-    with pytest.raises(SparkError, match=f"and there is no {java} to run: install one"):
+    with pytest.raises(SparkError, match=f"and {java} isn't a program: install one"):
         session.find_java()
     java.parent.mkdir()
     java.write_bytes(b"")

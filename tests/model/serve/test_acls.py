@@ -180,7 +180,7 @@ def test_who_tells_no_password_is_told_nothing(server: Server) -> None:
     assert plain.api_versions()["error_code"] == "NONE"
     with pytest.raises(BrokerError, match="is gone, at Metadata"):
         plain.ask("Metadata", 4, {"topics": None})
-    with pytest.raises(BrokerError, match=r"is gone, at Metadata: .*TLS or SASL .* --config has"):
+    with pytest.raises(BrokerError, match=r"is gone, at Metadata: .*TLS or SASL .* --config with"):
         LiveCluster(server.bootstrap)
     assert SECRET not in server.report()
 
@@ -264,4 +264,4 @@ def test_the_command_serves_users(tmp_path: Path) -> None:
     assert SECRET not in done.output
     old = CliRunner().invoke(app, [*command, "--protocol", "0.11.0.0"])
     assert (old.exit_code, old.stderr.count("\n")) == (2, 1)
-    assert "take no SaslAuthenticate" in old.stderr
+    assert "don't support SaslAuthenticate" in old.stderr

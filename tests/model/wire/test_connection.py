@@ -139,7 +139,7 @@ def test_tokens_are_told_by_properties(tmp_path: Path) -> None:
         assert "a.b.c" not in repr(how)
     for given, told in (
         ({}, "sasl.mechanism OAUTHBEARER: this supports unsecuredLoginStringClaim_sub"),
-        ({"sasl.jaas.config": module, url: "https://x/token"}, "sasl.mechanism OAUTHBEARER: known"),
+        ({"sasl.jaas.config": module, url: "https://x/token"}, "sasl.mechanism OAUTHBEARER: this"),
         ({url: (tmp_path / "none").as_uri()}, f"the file of {url}: No such file"),
     ):
         with pytest.raises(BrokerError, match=told):
