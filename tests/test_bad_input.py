@@ -326,7 +326,7 @@ def test_a_setting_has_one_value(words: str, says: str) -> None:
         ("semantics --show x --json a.json", "--show names a cell: leave --json out"),
         ("semantics --show x --results a.jsonl", "--show names a cell: leave --results out"),
         ("semantics --show x --jobs 1", "--show names a cell: leave --jobs out"),
-        ("semantics --show x acks=1", "--show names a cell, and takes no settings"),
+        ("semantics --show x acks=1", "--show names a cell: leave settings out"),
     ],
 )
 def test_no_option_is_without_effect(

@@ -129,7 +129,7 @@ def difference(link: Link, here: Link) -> str:
     )
     for what, theirs, ours in named:
         if theirs != ours:
-            return f"The link has the {what} {theirs}, and this page has {ours}: run {link.command}"
+            return f"The link has the {what} {theirs}, and this page {ours}: run {link.command}"
     if link.declaration == here.declaration:
         return ""
     if link.version != here.version:

@@ -47,7 +47,7 @@ def test_bounds_stand_beside_the_defaults() -> None:
     bounds = {"default": {N: 1}, "large": {N: 3, other: 9}}
     text = told(System("mine", (table,), (), constants=(N, other), bounds=bounds))
     lines = [line.split() for line in text.splitlines()]
-    assert ["constant", "default", "large", "range", "what", "it", "bounds"] in lines
+    assert ["constant", "default", "large", "range", "meaning"] in lines
     assert ["N", "1", "3", "1..3", "how", "far", "it", "counts", "[in", "steps]"] in lines
     assert ["M", "5", "9", "1..9"] in lines
 
