@@ -371,15 +371,18 @@ number = lang.variable("number", lang.Int(0, 10**6))
 ALL_THREE = lang.all_of(i, lang.all_of(j, lang.all_of(k3, (i == j).implies(k3.is_in(there)))))
 LARGE = {
     "a property": (
-        (lang.Table(crowd, tell, (lang.Row("r"),)),), ALL_THREE, "property P: 8,001,001,001 parts",
+        (lang.Table(crowd, tell, (lang.Row("r"),)),), ALL_THREE,
+        "property P: its expressions have 8,001,001,001 parts",
     ),
     "an event's parameters": (
         (lang.Table(crowd, some, (lang.Row("r", when=some.a.is_in(there)),)),),
-        lang.all_of(i, i.is_in(there)), "table crowd.some: 5,000,000,000 parts",
+        lang.all_of(i, i.is_in(there)),
+        "table crowd.some: its expressions have 5,000,000,000 parts",
     ),
     "a row": (
         (lang.Table(crowd, tell, (lang.Row("r", when=ALL_THREE),)),),
-        lang.all_of(i, i.is_in(there)), "table crowd.tell: 8,001,001,003 parts",
+        lang.all_of(i, i.is_in(there)),
+        "table crowd.tell: its expressions have 8,001,001,003 parts",
     ),
     "a row that sends": (
         (lang.Table(crowd, tell, (
