@@ -90,10 +90,10 @@ class Cluster:
         self._hides_settings = False
 
     def _negotiate(self) -> None:
-        told = self._first.api_versions()
+        answer = self._first.api_versions()
         offered = {
             NAMES[one["api_key"]]: (one["min_version"], one["max_version"])
-            for one in told["api_keys"] or ()
+            for one in answer["api_keys"] or ()
             if one["api_key"] in NAMES
         }
         self.versions = {
@@ -104,9 +104,9 @@ class Cluster:
         for name in ("Metadata", "ListOffsets", "Fetch"):
             if name not in self.versions:
                 raise BrokerError(f"{self._first.place} is older than transactions: no {name}")
-        known = {one["name"]: one["max_version"] for one in told.get("supported_features") or ()}
+        known = {one["name"]: one["max_version"] for one in answer.get("supported_features") or ()}
         final = {
-            one["name"]: one["max_version_level"] for one in told.get("finalized_features") or ()
+            one["name"]: one["max_version_level"] for one in answer.get("finalized_features") or ()
         }
         newest = {name: high for name, (_, high) in offered.items()}
         self.release = broker_versions.release_of(newest, known)
@@ -174,11 +174,11 @@ class Cluster:
     def _metadata(self, found: Evidence) -> None:
         """Reads brokers, topics and leaders. Adds problems for those that can't be seen."""
         wanted = [{"name": name} for name in self._wanted] or None
-        told = self._metadata_of(wanted)
-        topics: list[Any] = told["topics"] or []
+        answer = self._metadata_of(wanted)
+        topics: list[Any] = answer["topics"] or []
         if all(topic["name"] != LOG for topic in topics):
             topics += self._metadata_of([{"name": LOG}])["topics"]
-        self.brokers = {one["node_id"]: (one["host"], one["port"]) for one in told["brokers"]}
+        self.brokers = {one["node_id"]: (one["host"], one["port"]) for one in answer["brokers"]}
         self._leaders, self._of_log = {}, {}
         for topic in topics:
             name, error = topic["name"], topic["error_code"]
@@ -232,12 +232,12 @@ class Cluster:
         """The value of a broker's setting; None if the broker doesn't return it."""
         one = {"resource_type": _BROKER, "resource_name": str(node), "configuration_keys": [name]}
         try:
-            told = self._ask(node, "DescribeConfigs", {"resources": [one]})["results"]
+            answer = self._ask(node, "DescribeConfigs", {"resources": [one]})["results"]
         except BrokerError:
             return None
-        if told and told[0]["error_code"] == "CLUSTER_AUTHORIZATION_FAILED":
+        if answer and answer[0]["error_code"] == "CLUSTER_AUTHORIZATION_FAILED":
             self._hides_settings = True
-        configs = told[0]["configs"] or () if told else ()
+        configs = answer[0]["configs"] or () if answer else ()
         return next((each["value"] for each in configs if each["name"] == name), None)
 
     # Leaders ------------------------------------------------------------------------------------
@@ -289,10 +289,10 @@ class Cluster:
         for topic, number in places:
             one = {"partition_index": number, "current_leader_epoch": -1, "timestamp": _LATEST}
             topics.setdefault(topic, []).append(one)
-        asked = [{"name": name, "partitions": those} for name, those in topics.items()]
-        fields = {"replica_id": -1, "isolation_level": isolation_level, "topics": asked}
+        body = [{"name": name, "partitions": those} for name, those in topics.items()]
+        fields = {"replica_id": -1, "isolation_level": isolation_level, "topics": body}
         ends: dict[Place, int] = {}
-        for topic in self._ask(node, "ListOffsets", fields)["topics"] if asked else ():
+        for topic in self._ask(node, "ListOffsets", fields)["topics"] if body else ():
             for one in topic["partitions"]:
                 place = Place(topic["name"], one["partition_index"])
                 if one["error_code"] == "NONE":
@@ -310,8 +310,8 @@ class Cluster:
             topics: dict[str, list[int]] = {}
             for topic, number in by_place:
                 topics.setdefault(topic, []).append(number)
-            asked = [{"name": name, "partition_indexes": those} for name, those in topics.items()]
-            for topic in self._ask(node, "DescribeProducers", {"topics": asked})["topics"]:
+            body = [{"name": name, "partition_indexes": those} for name, those in topics.items()]
+            for topic in self._ask(node, "DescribeProducers", {"topics": body})["topics"]:
                 for one in topic["partitions"]:
                     place = Place(topic["name"], one["partition_index"])
                     if one["error_code"] != "NONE":
@@ -357,10 +357,10 @@ class Cluster:
         node = self._leaders.get(place)
         if node is None:
             node = self._of_log[place.number][0]
-        told = self._ask(node, "Fetch", fields)["responses"]
-        if not told:
+        answer = self._ask(node, "Fetch", fields)["responses"]
+        if not answer:
             return b"", "the answer doesn't contain it"
-        part = told[0]["partitions"][0]
+        part = answer[0]["partitions"][0]
         if part["error_code"] != "NONE":
             return b"", part["error_code"]
         return whole_batches(part["records"] or b""), None
@@ -379,10 +379,10 @@ class Cluster:
         asked = [{"name": name, "partition_indexes": those} for name, those in topics.items()]
         left, why = MOST_GROUPS, self._hidden_groups(asked)
         for node in self.brokers:
-            told = self._ask(node, "ListGroups", {"states_filter": []})
-            if told["error_code"] != "NONE":
-                why = f"broker {node} lists no groups: {told['error_code']}"
-            for group in told["groups"][:left]:
+            response = self._ask(node, "ListGroups", {"states_filter": []})
+            if response["error_code"] != "NONE":
+                why = f"broker {node} lists no groups: {response['error_code']}"
+            for group in response["groups"][:left]:
                 name = group["group_id"]
                 fields = {"group_id": name, "topics": asked, "require_stable": False}
                 answer = self._ask(node, "OffsetFetch", fields)
@@ -391,7 +391,7 @@ class Cluster:
                         part = by_place.get(Place(topic["name"], one["partition_index"]))
                         if part is not None and one["committed_offset"] == part.last_stable_offset:
                             part.groups.append(name)
-            left -= len(told["groups"])
+            left -= len(response["groups"])
             if left < 0:
                 return f"the first {MOST_GROUPS} groups were asked for their offsets alone"
         return why
@@ -421,18 +421,18 @@ class Cluster:
             if self._is_again and not producers:
                 fields["state_filters"] = ["Ongoing"]
             try:
-                told = self._ask(node, "ListTransactions", fields)
+                answer = self._ask(node, "ListTransactions", fields)
             except BrokerError as error:
                 found.doubts.append(f"broker {node} doesn't list its transactions: {error}")
                 self._not_seen(found, f"the transactions of broker {node}: {error}")
                 continue
-            error = told["error_code"]
+            error = answer["error_code"]
             if error == "COORDINATOR_LOAD_IN_PROGRESS":
                 found.problems.append(Problem("coordinator-loading", f"broker {node}"))
             if error != "NONE":
                 found.doubts.append(f"broker {node} doesn't list its transactions: {error}")
                 continue
-            listed = told["transaction_states"]
+            listed = answer["transaction_states"]
             ids = [one["transactional_id"] for one in listed if one["producer_id"] in producers]
             others = [
                 one["transactional_id"] for one in listed if one["producer_id"] not in producers
@@ -443,8 +443,8 @@ class Cluster:
         return None
 
     def _describe(self, node: int, ids: Sequence[str], found: Evidence) -> None:
-        told = self._ask(node, "DescribeTransactions", {"transactional_ids": list(ids)})
-        for one in told["transaction_states"]:
+        answer = self._ask(node, "DescribeTransactions", {"transactional_ids": list(ids)})
+        for one in answer["transaction_states"]:
             name, error = one["transactional_id"], one["error_code"]
             if error in ("TRANSACTIONAL_ID_NOT_FOUND", "NOT_COORDINATOR"):
                 found.doubts.append(f"the coordinator of {name} has moved meanwhile")
@@ -468,8 +468,8 @@ class Cluster:
         name = f"epochfence-doctor-{secrets.token_hex(8)}"
         node = next(iter(self.brokers))
         with suppress(BrokerError):
-            told = self._ask(node, "DescribeTransactions", {"transactional_ids": [name]})
-            error = told["transaction_states"][0]["error_code"]
+            answer = self._ask(node, "DescribeTransactions", {"transactional_ids": [name]})
+            error = answer["transaction_states"][0]["error_code"]
             if error == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED":
                 return "the user needs DESCRIBE on all transactional ids to see every entry"
             if "DescribeAcls" not in self.versions:
@@ -479,14 +479,14 @@ class Cluster:
                 "pattern_type_filter": _ANY, "principal_filter": None, "host_filter": None,
                 "operation": _ANY, "permission_type": _DENY,
             }  # fmt: skip
-            told = self._ask(node, "DescribeAcls", acls)
-            if told["error_code"] == "SECURITY_DISABLED":
+            answer = self._ask(node, "DescribeAcls", acls)
+            if answer["error_code"] == "SECURITY_DISABLED":
                 return None
-            if told["error_code"] == "NONE":
-                denies = any(one["acls"] for one in told["resources"])
+            if answer["error_code"] == "NONE":
+                denies = any(one["acls"] for one in answer["resources"])
                 return "an ACL denies transactional ids: some may be hidden" if denies else None
             return (
-                f"DescribeAcls is answered with {told['error_code']}: the user needs DESCRIBE on "
+                f"DescribeAcls is answered with {answer['error_code']}: the user needs DESCRIBE on "
                 "the cluster to show that no entry is hidden"
             )
         return "a broker didn't show whether ACLs hide entries"
@@ -550,8 +550,8 @@ class Cluster:
         one = {"partition_index": place.number, "current_leader_epoch": -1, "timestamp": -2}
         topics = [{"name": place.topic, "partitions": [one]}]
         fields = {"replica_id": -1, "isolation_level": 0, "topics": topics}
-        told = self._ask(self._of_log[place.number][0], "ListOffsets", fields)
-        return max(0, told["topics"][0]["partitions"][0]["offset"])
+        answer = self._ask(self._of_log[place.number][0], "ListOffsets", fields)
+        return max(0, answer["topics"][0]["partitions"][0]["offset"])
 
 
 def _at_once(every: Sequence[T]) -> Iterator[Sequence[T]]:

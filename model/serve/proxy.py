@@ -110,14 +110,14 @@ class Proxy(Served):
         """The number of answered requests of each API."""
         self.broken: list[str] = []
         """The reason for each request without an answer."""
-        told = self._look(upstream)
+        answer = self._look(upstream)
         self.brokers = Brokers(
-            self._answer, passed_on(told), count=0, host=host, port=port, left=self._left,
+            self._answer, passed_on(answer), count=0, host=host, port=port, left=self._left,
             supported={
-                one["name"]: one["max_version"] for one in told.get("supported_features", ())
+                one["name"]: one["max_version"] for one in answer.get("supported_features", ())
             },
         )  # fmt: skip
-        self._tell_features(told)
+        self._tell_features(answer)
         if self.brokers.supported:  # brokers do so from ApiVersions 3 on
             self.brokers.features_of = self._features_of
         refused = REFUSED if restart else {**REFUSED, "fail_over_coordinator": NO_COMMAND}
@@ -140,8 +140,8 @@ class Proxy(Served):
                 error = refused
                 continue
             try:
-                told = connection.api_versions()
-                versions = passed_on(told)
+                answer = connection.api_versions()
+                versions = passed_on(answer)
                 if "Metadata" not in versions:
                     raise BrokerError(
                         f"{connection.place} has no version of Metadata that is known here"
@@ -162,7 +162,7 @@ class Proxy(Served):
                             "name that listener of each broker, in the order of their ids"
                         )
                     self._upstream[node] = places[index]
-            return told
+            return answer
         raise error
 
     def _is_ours(self, index: int, host: str, port: int) -> bool:
@@ -187,13 +187,13 @@ class Proxy(Served):
         try:
             link = await Link.open(*self._upstream[node], self._how)
             try:
-                told = await link.told("ApiVersions", 3, ABOUT_US)
+                answer = await link.told("ApiVersions", 3, ABOUT_US)
             finally:
                 link.close()
         except BrokerError:
             return
-        if told["error_code"] == "NONE":
-            self._tell_features(told)
+        if answer["error_code"] == "NONE":
+            self._tell_features(answer)
 
     async def _begin(self) -> None:
         for node in sorted(self._upstream):
@@ -245,15 +245,15 @@ class Proxy(Served):
         data = await link.ask(request.data)
         if name not in RECORDED and name not in _WITH_ADDRESSES:
             return Answer({}, data=data)
-        told = fields_of(name, request.version, data)
+        answer = fields_of(name, request.version, data)
         if name == "Metadata":
-            topics = (topic for topic in told["topics"] if "topic_id" in topic and topic["name"])
+            topics = (topic for topic in answer["topics"] if "topic_id" in topic and topic["name"])
             self._topics |= {topic["topic_id"]: topic["name"] for topic in topics}
         else:
-            self.name_topics(told)
-        if await self._with_our_addresses(name, told):
-            return Answer(told)
-        return Answer(told, data=data)
+            self.name_topics(answer)
+        if await self._with_our_addresses(name, answer):
+            return Answer(answer)
+        return Answer(answer, data=data)
 
     async def _with_our_addresses(self, name: str, told: dict[str, Any]) -> bool:
         """Replaces brokers' addresses in an answer by the proxy's. Returns whether there are
@@ -302,17 +302,17 @@ class Proxy(Served):
         node = next(iter(self._upstream))
         link = await Link.open(*self._upstream[node], self._how)
         try:
-            asked = {"key": transactional_id, "key_type": _TRANSACTION}
+            body = {"key": transactional_id, "key_type": _TRANSACTION}
             version = self.brokers.versions["FindCoordinator"][1]
-            told = await link.told("FindCoordinator", version, asked)
+            answer = await link.told("FindCoordinator", version, body)
         finally:
             link.close()
-        if told["error_code"] != "NONE":
-            return f"its coordinator isn't known: {told['error_code']}"
-        place = self._upstream.get(told["node_id"], (told["host"], told["port"]))
+        if answer["error_code"] != "NONE":
+            return f"its coordinator isn't known: {answer['error_code']}"
+        place = self._upstream.get(answer["node_id"], (answer["host"], answer["port"]))
         link = await Link.open(*place, self._how)
         try:
-            return await self._asks(link, transactional_id, told["node_id"], wanted)
+            return await self._asks(link, transactional_id, answer["node_id"], wanted)
         finally:
             link.close()
 
@@ -331,9 +331,9 @@ class Proxy(Served):
         until = now_ms() + PATIENCE_S * 1000
         while True:
             begun = now_ms()
-            told = fields_of("InitProducerId", version, await link.ask(data))
-            self._faulted.record(request, begun, Answer(told))
-            error, epoch = told["error_code"], told["producer_epoch"]
+            answer = fields_of("InitProducerId", version, await link.ask(data))
+            self._faulted.record(request, begun, Answer(answer))
+            error, epoch = answer["error_code"], answer["producer_epoch"]
             if error == "NONE" and (wanted is None or epoch == wanted):
                 return None
             if error == "NONE" and wanted is not None and epoch > wanted:

@@ -138,9 +138,9 @@ def _bearer(properties: Mapping[str, str]) -> tuple[str, str]:
 
 def _user(properties: Mapping[str, str]) -> tuple[str, str]:
     jaas = properties.get("sasl.jaas.config", "")
-    told = dict(re.findall(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"', jaas))
-    name = properties.get("sasl.username", told.get("username"))
-    password = properties.get("sasl.password", told.get("password"))
+    answer = dict(re.findall(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"', jaas))
+    name = properties.get("sasl.username", answer.get("username"))
+    password = properties.get("sasl.password", answer.get("password"))
     if name is None or password is None:
         raise BrokerError("sasl.jaas.config names no username and password (or sasl.username)")
     return name, password
@@ -199,11 +199,11 @@ class Connection:
             raise
 
     def _authenticate(self, how: Security) -> None:
-        asked = authentication(how, self.place)
+        body = authentication(how, self.place)
         with suppress(StopIteration):
-            one = next(asked)
+            one = next(body)
             while True:
-                one = asked.send(self.ask(*one))
+                one = body.send(self.ask(*one))
 
     def ask(self, name: str, version: int, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The response to a request. Raises BrokerError without one."""
@@ -212,12 +212,12 @@ class Connection:
 
     def api_versions(self) -> dict[str, Any]:
         """The broker's answer to ApiVersions. Raises BrokerError."""
-        told = self.ask("ApiVersions", 3, ABOUT_US)
-        if told["error_code"] == "UNSUPPORTED_VERSION":
-            told = self.ask("ApiVersions", 0, {})
-        if told["error_code"] != "NONE":
-            raise BrokerError(f"{self.place} doesn't give its versions: {told['error_code']}")
-        return told
+        answer = self.ask("ApiVersions", 3, ABOUT_US)
+        if answer["error_code"] == "UNSUPPORTED_VERSION":
+            answer = self.ask("ApiVersions", 0, {})
+        if answer["error_code"] != "NONE":
+            raise BrokerError(f"{self.place} doesn't give its versions: {answer['error_code']}")
+        return answer
 
     def send(self, name: str, version: int, fields: Mapping[str, Any], times: int = 1) -> None:
         """Sends a request `times` times. `receive` returns the responses, in the order of
@@ -287,18 +287,18 @@ def authentication(how: Security, place: str) -> Generator[Asked, dict[str, Any]
     exchange = how.exchange()
     if exchange is None:
         return
-    told = yield "SaslHandshake", 1, {"mechanism": how.mechanism}
-    if told["error_code"] != "NONE":
-        known = ", ".join(told["mechanisms"])
+    answer = yield "SaslHandshake", 1, {"mechanism": how.mechanism}
+    if answer["error_code"] != "NONE":
+        known = ", ".join(answer["mechanisms"])
         takes = f"it supports: {known}" if known else "its listener doesn't use SASL"
         raise BrokerError(f"{place} doesn't support SASL/{how.mechanism} ({takes})")
     try:
         message = next(exchange)
         while True:
-            told = yield "SaslAuthenticate", 0, {"auth_bytes": message}
-            if told["error_code"] != "NONE":
+            answer = yield "SaslAuthenticate", 0, {"auth_bytes": message}
+            if answer["error_code"] != "NONE":
                 raise BrokerError(f"{place} refuses the user of the properties")
-            message = exchange.send(told["auth_bytes"])
+            message = exchange.send(answer["auth_bytes"])
     except StopIteration:
         return
     except sasl.AuthenticationError as error:
@@ -365,5 +365,5 @@ def _changed(schema: Any, name: str, kind: Any, **metadata: str) -> Any:
         else (field.name, field.type, dataclasses.field(metadata=field.metadata))
         for field in dataclasses.fields(schema)
     ]
-    told = {each: getattr(schema, each) for each in _OF_SCHEMAS}
-    return dataclasses.make_dataclass(schema.__name__, fields, namespace=told, kw_only=True)
+    answer = {each: getattr(schema, each) for each in _OF_SCHEMAS}
+    return dataclasses.make_dataclass(schema.__name__, fields, namespace=answer, kw_only=True)

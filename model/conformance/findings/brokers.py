@@ -124,10 +124,10 @@ def create(cluster: LiveCluster, topic: str, partitions: int = 2) -> None:
         "replication_factor": 1,
         "configs": [{"name": "max.message.bytes", "value": str(LONGEST)}],
     }
-    asked = {"topics": [made], "timeout": 1000 * PATIENCE_S}
+    body = {"topics": [made], "timeout": 1000 * PATIENCE_S}
 
     def is_created() -> bool:
-        (one,) = cluster.ask(cluster.controller, "CreateTopics", asked)["topics"]
+        (one,) = cluster.ask(cluster.controller, "CreateTopics", body)["topics"]
         if one["error_code"] not in ("NONE", "TOPIC_ALREADY_EXISTS"):
             raise BrokerError(f"{cluster.place} creates no topic {topic}: {one['error_code']}")
         return one["error_code"] == "NONE"
@@ -138,8 +138,8 @@ def create(cluster: LiveCluster, topic: str, partitions: int = 2) -> None:
 
 def delete(cluster: LiveCluster, topic: str) -> None:
     """Deletes a topic, if it exists."""
-    asked = {"topic_names": [topic], "timeout": 1000 * PATIENCE_S}
-    (one,) = cluster.ask(cluster.controller, "DeleteTopics", asked)["responses"]
+    body = {"topic_names": [topic], "timeout": 1000 * PATIENCE_S}
+    (one,) = cluster.ask(cluster.controller, "DeleteTopics", body)["responses"]
     if one["error_code"] not in ("NONE", "UNKNOWN_TOPIC_OR_PARTITION"):
         raise BrokerError(f"{cluster.place} doesn't delete {topic}: {one['error_code']}")
 

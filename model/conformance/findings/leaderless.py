@@ -39,9 +39,9 @@ def _names(cluster: LiveCluster) -> dict[int, str]:
 
 
 def _state(cluster: LiveCluster, one: _Instance) -> str:
-    asked = {"transactional_ids": [one.name]}
-    (told,) = cluster.ask(one.coordinator, "DescribeTransactions", asked)["transaction_states"]
-    return told["transaction_state"]
+    body = {"transactional_ids": [one.name]}
+    (answer,) = cluster.ask(one.coordinator, "DescribeTransactions", body)["transaction_states"]
+    return answer["transaction_state"]
 
 
 def dropped_marker(brokers: Brokers) -> Observation:
@@ -106,14 +106,14 @@ def _leaderless(
 ) -> tuple[_Instance, int]:
     """Waits until an instance's coordinator sees a partition without a leader. Returns the instance
     and the partition."""
-    asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
+    body = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
     found: list[tuple[_Instance, int]] = []
 
     def is_leaderless() -> bool:
         for one in instances:
             with suppress(BrokerError):  # the coordinator is the broker that has gone
-                (told,) = cluster.ask(one.coordinator, "Metadata", asked)["topics"]
-                for each in told["partitions"] or ():
+                (answer,) = cluster.ask(one.coordinator, "Metadata", body)["topics"]
+                for each in answer["partitions"] or ():
                     if each["leader_id"] == _NONE:
                         found.append((one, each["partition_index"]))
                         return True

@@ -29,8 +29,8 @@ def _allowed(
          "operation": operation, **whose}
         for kind, name, operation in may
     ]  # fmt: skip
-    told = cluster.ask(cluster.controller, "CreateAcls", {"creations": given}, 2)["results"]
-    refused = [one["error_code"] for one in told if one["error_code"] != "NONE"]
+    answer = cluster.ask(cluster.controller, "CreateAcls", {"creations": given}, 2)["results"]
+    refused = [one["error_code"] for one in answer if one["error_code"] != "NONE"]
     if refused:
         raise InconclusiveError(f"the brokers refuse permissions: {refused[0]}")
     try:
@@ -89,7 +89,7 @@ def _may_ask(brokers: Brokers, name: str) -> bool:
     (place, *_) = addresses(brokers.bootstrap)
     own = Connection(*place, brokers.user)
     try:
-        told = own.ask("FindCoordinator", 1, {"key": name, "key_type": 1})
-        return told["error_code"] == "NONE"
+        answer = own.ask("FindCoordinator", 1, {"key": name, "key_type": 1})
+        return answer["error_code"] == "NONE"
     finally:
         own.close()

@@ -280,8 +280,8 @@ class _OffsetsOfAnId:
 
     def begin(self) -> dict[str, Any]:
         """Starts a new instance, and adds the group to its transaction. Returns its identity."""
-        asked = {"transactional_id": self.name, "transaction_timeout": 60_000}
-        answer = self._ask("InitProducerId", 1, asked)
+        body = {"transactional_id": self.name, "transaction_timeout": 60_000}
+        answer = self._ask("InitProducerId", 1, body)
         own = {name: answer[name] for name in ("producer_id", "producer_epoch")}
         own["transactional_id"] = self.name
         self._ask("AddOffsetsToTxn", 1, {**own, "group_id": self.name})
@@ -292,11 +292,11 @@ class _OffsetsOfAnId:
         part = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
         topics = [{"name": self.topic, "partitions": [part]}]
         nobody = {"member_id": "", "generation_id": -1, "group_instance_id": None}
-        asked = {**own, **nobody, "group_id": self.name, "topics": topics}
+        body = {**own, **nobody, "group_id": self.name, "topics": topics}
         errors: list[str] = []
 
         def is_there() -> bool:
-            answer = self._ask("TxnOffsetCommit", 3, asked)
+            answer = self._ask("TxnOffsetCommit", 3, body)
             errors.append(answer["topics"][0]["partitions"][0]["error_code"])
             return errors[-1] not in _PASSING
 
@@ -309,7 +309,7 @@ class _OffsetsOfAnId:
 
     def fetch(self) -> int:
         """The committed offset. Waits until it is stable."""
-        asked = {
+        body = {
             "group_id": self.name,
             "require_stable": True,
             "topics": [{"name": self.topic, "partition_indexes": [0]}],
@@ -317,7 +317,7 @@ class _OffsetsOfAnId:
         found: list[Mapping[str, Any]] = []
 
         def is_stable() -> bool:
-            (part,) = self._ask("OffsetFetch", 7, asked)["topics"][0]["partitions"]
+            (part,) = self._ask("OffsetFetch", 7, body)["topics"][0]["partitions"]
             found.append(part)
             return part["error_code"] == "NONE"
 
@@ -488,8 +488,8 @@ def stable_below_start(brokers: Brokers) -> Observation:
                 raise InconclusiveError(f"{request} is refused: {error}")
         brokers.say(f"an open transaction has one batch of {count} records, from offset 0 on")
         system.cause({"delete_records": "t-0", "before": start})
-        asked = {"partition": "t-0", "committed": True}
-        found = answer_of(system, "ListOffsets", asked).get("offset", -1)
+        body = {"partition": "t-0", "committed": True}
+        found = answer_of(system, "ListOffsets", body).get("offset", -1)
         brokers.say(f"records before offset {start} are deleted; the last stable offset is {found}")
         answer_of(system, "EndTxn", {**a, "result": "ABORT", "api_version": 3})
     return Observation(f"{start}, the log's first offset", f"{found}", found < start)

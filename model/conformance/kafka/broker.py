@@ -360,12 +360,12 @@ class Broker:
         """Whether the broker answers InitProducerId with a producer id."""
         try:
             connection = Connection("127.0.0.1", self.port, Security(), timeout_s=5)
-            asked = {"transactional_id": None, "transaction_timeout": 60_000}
-            told = connection.ask("InitProducerId", 0, asked)
+            body = {"transactional_id": None, "transaction_timeout": 60_000}
+            answer = connection.ask("InitProducerId", 0, body)
             connection.close()
         except BrokerError:
             return False
-        return told["error_code"] == "NONE"
+        return answer["error_code"] == "NONE"
 
     def kill(self) -> None:
         """Ends the broker as if the machine had failed."""

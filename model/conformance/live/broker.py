@@ -81,25 +81,25 @@ class BrokerSystem(System):
         fields = self._requests.own(fields)
         began = time.monotonic()
         if (request, fields) == self._ahead[:2]:
-            told, self._ahead = self._ahead[2], _NOTHING
+            answer, self._ahead = self._ahead[2], _NOTHING
         elif "held_at" in fields:
-            told = self._hold(request, fields)
+            answer = self._hold(request, fields)
         else:
-            told = self._sent(request, fields)
+            answer = self._sent(request, fields)
         self._latency = time.monotonic() - began
-        return told
+        return answer
 
     def _sent(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        told = self._of_any(lambda: self._requests.ask(request, fields))
-        if told is not None and told.get("error") in MOVED:
+        answer = self._of_any(lambda: self._requests.ask(request, fields))
+        if answer is not None and answer.get("error") in MOVED:
             self.cluster.forget_places()
-        return told
+        return answer
 
     def _state(self, name: str) -> Mapping[str, Any]:
         """The state of a transactional id, from its present coordinator."""
-        while (told := self._of_any(lambda: self._requests.state(name))) is None:
+        while (answer := self._of_any(lambda: self._requests.state(name))) is None:
             pass
-        return told
+        return answer
 
     def _of_any(self, ask: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any] | None:
         """Asks the broker that is responsible now. None: that broker has gone without an answer,
@@ -135,8 +135,8 @@ class BrokerSystem(System):
         """Begins a transaction, so that the broker loads its classes. A debugger can't hold threads
         in a class that isn't loaded."""
         ask = self._requests.ask
-        told = ask("InitProducerId", {"transactional_id": "warm"})
-        who = {name: told[name] for name in ("producer_id", "producer_epoch")}
+        answer = ask("InitProducerId", {"transactional_id": "warm"})
+        who = {name: answer[name] for name in ("producer_id", "producer_epoch")}
         batch = {"partition": "warm", "transactional_id": "warm", **who, "base_sequence": 0}
         ask("Produce", batch)
         ask("EndTxn", {"transactional_id": "warm", **who, "result": "ABORT"})
@@ -153,28 +153,28 @@ class BrokerSystem(System):
 
         breakpoints = self._threads.hold(place)
         pool = ThreadPoolExecutor(1)
-        asked = pool.submit(ask)
+        body = pool.submit(ask)
         pool.shutdown(wait=False)
         if place == "completion":  # this place comes after the answer
-            told, patience = asked.result(), PATIENCE_S
+            answer, patience = body.result(), PATIENCE_S
         else:
-            told, patience = {}, SOON_S
+            answer, patience = {}, SOON_S
         while not self._threads.held(breakpoints, patience):
-            if asked.done():  # no thread got to the place
+            if body.done():  # no thread got to the place
                 self._threads.let_go(breakpoints)
-                return asked.result()
-        self._held[place] = asked, breakpoints
-        return {**told, "held": place}
+                return body.result()
+        self._held[place] = body, breakpoints
+        return {**answer, "held": place}
 
     def resume(self, place: str) -> Mapping[str, Any]:
         """See System. Raises NotHeldError."""
         assert self._threads is not None
         if place not in self._held:
             raise NotHeldError
-        asked, breakpoints = self._held.pop(place)
+        body, breakpoints = self._held.pop(place)
         self._threads.let_go(breakpoints)
-        told = asked.result()
-        return {} if place == "completion" else told
+        answer = body.result()
+        return {} if place == "completion" else answer
 
     def cause(self, line: Mapping[str, Any]) -> None:
         """See System."""
@@ -213,8 +213,8 @@ class BrokerSystem(System):
                 raise BrokerError("the broker doesn't run out of producer ids, or gets no new ones")
             wave = IDS_AT_ONCE if is_wanted else 1
             connection.send("InitProducerId", version, fields, wave)
-            told = connection.receive("InitProducerId", version, wave)["error_code"]
-            has_ids = told == "NONE" or (
+            answer = connection.receive("InitProducerId", version, wave)["error_code"]
+            has_ids = answer == "NONE" or (
                 is_wanted and not self._threads.held(self._withheld, SOON_S)
             )
 
@@ -232,10 +232,10 @@ class BrokerSystem(System):
         records."""
         until = time.monotonic() + PATIENCE_S
         name = f"{self.cluster.prefix}-probe"
-        asked = {"transactional_id": name, "transaction_timeout": 60_000}
+        body = {"transactional_id": name, "transaction_timeout": 60_000}
         node = self.cluster.coordinator(name)
         newest = min(self.cluster.newest("InitProducerId"), 2)
-        while self.cluster.ask(node, "InitProducerId", asked, newest)["error_code"] != error:
+        while self.cluster.ask(node, "InitProducerId", body, newest)["error_code"] != error:
             if time.monotonic() > until:
                 raise BrokerError("the broker doesn't follow a change of its settings")
             time.sleep(0.02)
@@ -315,8 +315,8 @@ class BrokerSystem(System):
             if self._state(name)["error_code"] in PASSING:
                 self.cluster.forget_places()
                 return False
-        asked = [{"partition": name} for name in self._requests.places]
-        return all(self._requests.ask("ListOffsets", one).get("offset", -1) >= 0 for one in asked)
+        body = [{"partition": name} for name in self._requests.places]
+        return all(self._requests.ask("ListOffsets", one).get("offset", -1) >= 0 for one in body)
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
         """See System. Sends one InitProducerId for each epoch."""

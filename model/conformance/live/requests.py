@@ -122,33 +122,33 @@ class Requests:
     ) -> dict[str, Any]:
         name = self.id_of(fields["transactional_id"])
         node = self.cluster.coordinator(name or self.cluster.prefix)
-        asked = {**fields, **more, "transactional_id": name}
-        told = self.cluster.ask(node, request, asked, version)
-        self._terms.learn(name, told)
-        return told
+        body = {**fields, **more, "transactional_id": name}
+        answer = self.cluster.ask(node, request, body, version)
+        self._terms.learn(name, answer)
+        return answer
 
     def _init(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
         timeout = fields.get("transaction_timeout_ms", 60_000)
-        asked = {"producer_id": -1, "producer_epoch": -1, **fields}
-        asked["enable2_pc"] = fields.get("enable_2pc", False)
+        body = {"producer_id": -1, "producer_epoch": -1, **fields}
+        body["enable2_pc"] = fields.get("enable_2pc", False)
         is_new = fields["transactional_id"] not in self._begun
         self._begun.add(fields["transactional_id"])
         until = time.monotonic() + PATIENCE_S
         while True:
-            told = identity(
-                self._of_coordinator("InitProducerId", asked, version, transaction_timeout=timeout)
+            answer = identity(
+                self._of_coordinator("InitProducerId", body, version, transaction_timeout=timeout)
             )
             # For an unknown id it has no effect: new producer ids are on their way.
-            is_early = is_new and told["error"] == NOT_YET and self.waits_for_ids
+            is_early = is_new and answer["error"] == NOT_YET and self.waits_for_ids
             if not is_early or time.monotonic() > until:
-                return told
+                return answer
 
     def _end(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
-        told = self._of_coordinator(
+        answer = self._of_coordinator(
             "EndTxn", fields, version, committed=fields["result"] == "COMMIT"
         )
         # Before version 5 the answer is only an error.
-        return identity(told) if version >= 5 else {"error": told["error_code"]}
+        return identity(answer) if version >= 5 else {"error": answer["error_code"]}
 
     def _add(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
         name, topics = self.id_of(fields["transactional_id"]), self._topics(fields["partitions"])
@@ -158,14 +158,14 @@ class Requests:
         one = {**who, "transactional_id": name, "topics": topics}
         asked["transactions"] = [{**one, "verify_only": fields.get("verify_only", False)}]
         node = self.cluster.coordinator(name or self.cluster.prefix)
-        told = self.cluster.ask(node, "AddPartitionsToTxn", asked, version)
+        answer = self.cluster.ask(node, "AddPartitionsToTxn", asked, version)
         if version >= 4:
-            if told["error_code"] != "NONE":
-                return {"error": told["error_code"]}
-            of = only("AddPartitionsToTxn", told["results_by_transaction"], transactional_id=name)
+            if answer["error_code"] != "NONE":
+                return {"error": answer["error_code"]}
+            of = only("AddPartitionsToTxn", answer["results_by_transaction"], transactional_id=name)
             results = of["topic_results"]
         else:
-            results = told["results_by_topic_v3_and_below"]
+            results = answer["results_by_topic_v3_and_below"]
         errors = {
             (topic["name"], one["partition_index"]): one["partition_error_code"]
             for topic in results or ()
@@ -178,14 +178,14 @@ class Requests:
 
     def _add_offsets(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
         group = self._group(fields["group_id"])
-        told = self._of_coordinator("AddOffsetsToTxn", fields, version, group_id=group)
-        return {"error": told["error_code"]}
+        answer = self._of_coordinator("AddOffsetsToTxn", fields, version, group_id=group)
+        return {"error": answer["error_code"]}
 
     def _commit_offsets(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
         group = self._group(fields["group_id"])
         topic, number = self.place("t-0")
         partition = {"partition_index": number, "committed_offset": 0, "committed_metadata": ""}
-        asked = {
+        body = {
             **fields,
             "transactional_id": self.id_of(fields["transactional_id"]),
             "group_id": group,
@@ -193,10 +193,10 @@ class Requests:
         which: dict[str, Any] = {"name": topic}
         if version > BY_NAME["TxnOffsetCommit"]:
             which = {"topic_id": self.cluster.topic_id(topic)}
-        asked["topics"] = [which | {"partitions": [partition]}]
+        body["topics"] = [which | {"partitions": [partition]}]
         node = self.cluster.group_coordinator(group)
-        told = self.cluster.ask(node, "TxnOffsetCommit", asked, version)
-        one = part_of("TxnOffsetCommit", told["topics"], which, partition_index=number)
+        answer = self.cluster.ask(node, "TxnOffsetCommit", body, version)
+        one = part_of("TxnOffsetCommit", answer["topics"], which, partition_index=number)
         return {"error": one["error_code"]}
 
     def _produce(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
@@ -211,15 +211,15 @@ class Requests:
             attributes=Flag.TRANSACTIONAL if name else Flag(0),
         )  # fmt: skip
         data = [{"index": number, "records": encode_batch(batch)}]
-        asked = {
+        body = {
             "transactional_id": name,
             "acks": -1,
             "timeout": 20_000,
             "topic_data": [{"name": topic, "partition_data": data}],
         }
-        told = self.cluster.ask(self.cluster.leader(topic, number), "Produce", asked, version)
+        answer = self.cluster.ask(self.cluster.leader(topic, number), "Produce", body, version)
         one = part_of(
-            "Produce", told["responses"], {"name": topic}, "partition_responses", index=number
+            "Produce", answer["responses"], {"name": topic}, "partition_responses", index=number
         )
         return {"error": one["error_code"], "base_offset": one["base_offset"]}
 
@@ -235,8 +235,8 @@ class Requests:
             "transaction_version": fields.get("transaction_version", 0),
         }
         node = self.cluster.leader(topic, number)
-        told = self.cluster.ask(node, "WriteTxnMarkers", {"markers": [marker]}, version)
-        of = only("WriteTxnMarkers", told["markers"], producer_id=fields["producer_id"])
+        answer = self.cluster.ask(node, "WriteTxnMarkers", {"markers": [marker]}, version)
+        of = only("WriteTxnMarkers", answer["markers"], producer_id=fields["producer_id"])
         one = part_of("WriteTxnMarkers", of["topics"], {"name": topic}, partition_index=number)
         return {"error": one["error_code"]}
 
@@ -251,7 +251,7 @@ class Requests:
             "log_start_offset": -1,
             "partition_max_bytes": 1 << 20,
         }
-        asked = {
+        body = {
             "replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 1 << 20,
             "isolation_level": int(is_committed), "session_id": 0, "session_epoch": -1,
             "topics": [{"topic": topic, "partitions": [partition]}],
@@ -259,10 +259,10 @@ class Requests:
         at = 0
         while True:
             at += 1
-            told = self.cluster.ask(self.cluster.leader(topic, number), "Fetch", asked, version)
-            if refusal := refusal_of(told):
+            answer = self.cluster.ask(self.cluster.leader(topic, number), "Fetch", body, version)
+            if refusal := refusal_of(answer):
                 return refusal
-            one = part_of("Fetch", told["responses"], {"topic": topic}, partition_index=number)
+            one = part_of("Fetch", answer["responses"], {"topic": topic}, partition_index=number)
             if refusal := refusal_of(one):
                 return refusal
             batches = batches_of("Fetch", one["records"] or b"")
@@ -291,21 +291,23 @@ class Requests:
     def _list_offsets(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
         topic, number = self.place(fields["partition"])
         partition = {"partition_index": number, "current_leader_epoch": -1, "timestamp": -1}
-        asked = {
+        body = {
             "replica_id": -1,
             "isolation_level": int(fields.get("committed", True)),
             "topics": [{"name": topic, "partitions": [partition]}],
         }
-        told = self.cluster.ask(self.cluster.leader(topic, number), "ListOffsets", asked, version)
-        one = part_of("ListOffsets", told["topics"], {"name": topic}, partition_index=number)
+        answer = self.cluster.ask(self.cluster.leader(topic, number), "ListOffsets", body, version)
+        one = part_of("ListOffsets", answer["topics"], {"name": topic}, partition_index=number)
         return refusal_of(one) or {"offset": one["offset"]}
 
     def _describe_producers(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
         topic, number = self.place(fields["partition"])
-        asked = {"topics": [{"name": topic, "partition_indexes": [number]}]}
+        body = {"topics": [{"name": topic, "partition_indexes": [number]}]}
         node = self.cluster.leader(topic, number)
-        told = self.cluster.ask(node, "DescribeProducers", asked, version)
-        one = part_of("DescribeProducers", told["topics"], {"name": topic}, partition_index=number)
+        answer = self.cluster.ask(node, "DescribeProducers", body, version)
+        one = part_of(
+            "DescribeProducers", answer["topics"], {"name": topic}, partition_index=number
+        )
         if refusal := refusal_of(one):
             return refusal
         found = [
@@ -342,5 +344,5 @@ class Requests:
     def state(self, name: str) -> dict[str, Any]:
         """The state of a transactional id, by its full name."""
         node = self.cluster.coordinator(name)
-        told = self.cluster.ask(node, "DescribeTransactions", {"transactional_ids": [name]})
-        return only("DescribeTransactions", told["transaction_states"], transactional_id=name)
+        answer = self.cluster.ask(node, "DescribeTransactions", {"transactional_ids": [name]})
+        return only("DescribeTransactions", answer["transaction_states"], transactional_id=name)

@@ -270,7 +270,7 @@ class Run:
                 self.report.missed[row] = self._why_not(row)
 
     def _ways(self) -> Mapping[RowName, Way]:
-        asked: dict[str, Any] = {
+        body: dict[str, Any] = {
             "protocol": self.protocol,
             "transaction_version": self.cluster.transaction_version,
             "versions": self.versions,
@@ -281,8 +281,8 @@ class Run:
             "level": self.report.level,
         }
         if self._searches is None:
-            return ways(**asked)
-        return self._searches.found(asked, lambda: ways(**asked))
+            return ways(**body)
+        return self._searches.found(body, lambda: ways(**body))
 
     def _so_far(self) -> str:
         report = self.report
@@ -393,10 +393,10 @@ class Run:
 
     def _looks(self, session: Session) -> list[Line]:
         """The requests that show the state without changing it."""
-        asked = [exchange.line for exchange in session.trace]
-        partitions = {line["partition"] for line in asked if "partition" in line}
-        names = {line["transactional_id"] for line in asked if line.get("transactional_id")}
-        deleted = {line["delete_records"] for line in asked if "delete_records" in line}
+        body = [exchange.line for exchange in session.trace]
+        partitions = {line["partition"] for line in body if "partition" in line}
+        names = {line["transactional_id"] for line in body if line.get("transactional_id")}
+        deleted = {line["delete_records"] for line in body if "delete_records" in line}
         lines: list[Line] = []
         for partition in sorted(partitions):
             if partition not in deleted:  # a consumer would first ask for the log's start

@@ -51,7 +51,7 @@ class ConfigApis:
 
     def describe(self, request: Request) -> Answer:
         """DescribeConfigs. For a broker the answer has the settings that the server uses."""
-        told: list[dict[str, Any]] = []
+        answer: list[dict[str, Any]] = []
         has_synonyms = request.fields.get("include_synonyms", False)
         has_documentation = request.fields.get("include_documentation", False)
         for resource in request.fields["resources"]:
@@ -66,11 +66,11 @@ class ConfigApis:
                     for key, setting in known.items()
                     if not wanted or key in wanted
                 ]
-            told.append(
+            answer.append(
                 {"error_code": error, "error_message": why, "resource_type": kind,
                  "resource_name": name, "configs": configs}
             )  # fmt: skip
-        return Answer({"results": told})
+        return Answer({"results": answer})
 
     def _told(
         self,
@@ -98,12 +98,12 @@ class ConfigApis:
 
     def alter(self, request: Request) -> Answer:
         """AlterConfigs, which replaces all settings of a topic, and IncrementalAlterConfigs."""
-        told: list[dict[str, Any]] = []
+        answer: list[dict[str, Any]] = []
         for resource in request.fields["resources"]:
             error, why = self._refusal(request, resource, "ALTER_CONFIGS")
             if error == "NONE":
                 error, why = self._altered(request, resource)
-            told.append(
+            answer.append(
                 {
                     "error_code": error,
                     "error_message": why,
@@ -111,7 +111,7 @@ class ConfigApis:
                     "resource_name": resource["resource_name"],
                 }
             )
-        return Answer({"responses": told})
+        return Answer({"responses": answer})
 
     def _altered(self, request: Request, resource: Mapping[str, Any]) -> _Told:
         name, given = resource["resource_name"], resource["configs"]

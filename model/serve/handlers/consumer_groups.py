@@ -115,7 +115,7 @@ class ConsumerGroupApis:
 
     def heartbeat(self, request: Request) -> Answer:
         """ConsumerGroupHeartbeat."""
-        asked, name = request.fields, request.fields["group_id"]
+        body, name = request.fields, request.fields["group_id"]
         error = self._cluster.use_of_group(request.principal, name, "READ")
         if error == "NONE":
             error = self._refused(request)
@@ -124,42 +124,42 @@ class ConsumerGroupApis:
         if error != "NONE":
             return Answer({"error_code": error})
         group = self.groups.setdefault(name, Group())
-        epoch, member_id = asked["member_epoch"], asked["member_id"]
+        epoch, member_id = body["member_epoch"], body["member_id"]
         if epoch in (_LEAVES, _STATIC_LEAVES):
             self._remove(group, member_id)
             return Answer({"member_id": member_id, "member_epoch": epoch})
         member = self._member(group, request, member_id or str(uuid4()))
-        self._reconcile(group, member, asked["topic_partitions"])
-        told: dict[str, Any] = {
+        self._reconcile(group, member, body["topic_partitions"])
+        answer: dict[str, Any] = {
             "member_id": member.member_id,
             "member_epoch": member.epoch,
             "heartbeat_interval": HEARTBEAT_MS,
         }
         if epoch == _JOINS or member.told != member.assigned:
             member.told = set(member.assigned)
-            told["assignment"] = {"topic_partitions": self._by_topic(member.assigned)}
-        return Answer(told)
+            answer["assignment"] = {"topic_partitions": self._by_topic(member.assigned)}
+        return Answer(answer)
 
     def _refused(self, request: Request) -> str:
         """The error of a heartbeat, or NONE (GroupCoordinatorService
         .throwIfConsumerGroupHeartbeatRequestIsInvalid)."""
-        asked = request.fields
-        name, member_id, epoch = asked["group_id"], asked["member_id"], asked["member_epoch"]
-        pattern = asked.get("subscribed_topic_regex")
-        names = asked["subscribed_topic_names"]
+        body = request.fields
+        name, member_id, epoch = body["group_id"], body["member_id"], body["member_epoch"]
+        pattern = body.get("subscribed_topic_regex")
+        names = body["subscribed_topic_names"]
         is_joining = epoch == _JOINS
         if not name or epoch < _STATIC_LEAVES or (not member_id and not is_joining):
             return "INVALID_REQUEST"
         if not member_id and request.version > 0:
             return "INVALID_REQUEST"
         if is_joining and (
-            asked["rebalance_timeout"] == -1
-            or asked["topic_partitions"] is None
-            or asked["topic_partitions"]
+            body["rebalance_timeout"] == -1
+            or body["topic_partitions"] is None
+            or body["topic_partitions"]
             or (names is None and pattern is None)
         ):
             return "INVALID_REQUEST"
-        if asked["server_assignor"] not in (None, *_ASSIGNORS):
+        if body["server_assignor"] not in (None, *_ASSIGNORS):
             return "UNSUPPORTED_ASSIGNOR"
         try:
             re.compile(pattern or "")
@@ -178,7 +178,7 @@ class ConsumerGroupApis:
             return "UNKNOWN_MEMBER_ID"
         if epoch > member.epoch:
             return "FENCED_MEMBER_EPOCH"
-        if 0 < epoch < member.epoch and not self._repeats(member, asked):
+        if 0 < epoch < member.epoch and not self._repeats(member, body):
             return "FENCED_MEMBER_EPOCH"
         return "NONE"
 
@@ -201,29 +201,29 @@ class ConsumerGroupApis:
 
     def _member(self, group: Group, request: Request, member_id: str) -> Member:
         """The member of a heartbeat. Computes a new target assignment if needed."""
-        asked = request.fields
+        body = request.fields
         member = group.members.get(member_id)
         is_changed = member is None or (
-            asked["member_epoch"] == _JOINS and asked["member_epoch"] != member.epoch
+            body["member_epoch"] == _JOINS and body["member_epoch"] != member.epoch
         )
         if member is None:
             member = Member(member_id, request.client_id or "", 0)
-            instance = asked["instance_id"]
+            instance = body["instance_id"]
             for other in list(group.members.values()):
                 if instance is not None and other.instance_id == instance:
                     del group.members[other.member_id]  # the member's next instance replaces it
                     group.target[member_id] = group.target.pop(other.member_id, set())
             group.members[member_id] = member
         member.seen_ms = self._cluster.now_ms
-        member.instance_id = asked["instance_id"] or member.instance_id
-        member.rack_id = asked["rack_id"] or member.rack_id
-        names, pattern = asked["subscribed_topic_names"], asked.get("subscribed_topic_regex")
+        member.instance_id = body["instance_id"] or member.instance_id
+        member.rack_id = body["rack_id"] or member.rack_id
+        names, pattern = body["subscribed_topic_names"], body.get("subscribed_topic_regex")
         before = member.topics, member.pattern
         if names is not None:
             member.topics = frozenset(names)
         if pattern is not None:
             member.pattern = pattern or None
-        group.assignor = asked["server_assignor"] or group.assignor
+        group.assignor = body["server_assignor"] or group.assignor
         is_changed |= before != (member.topics, member.pattern)
         if is_changed or group.places != self._places(group):
             self._assign(group)

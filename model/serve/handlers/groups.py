@@ -85,20 +85,20 @@ class GroupApis:
 
     async def join(self, request: Request) -> Answer:
         """JoinGroup. The answer comes when all members have joined."""
-        asked = request.fields
-        name, member_id = asked["group_id"], asked["member_id"]
+        body = request.fields
+        name, member_id = body["group_id"], body["member_id"]
         error = self.refusal(request, name)
         if error == "NONE" and self._is_other(name):
             error = "INCONSISTENT_GROUP_PROTOCOL"
         if error != "NONE":
             return Answer(_fields(JoinGroupResponse(error, member_id=member_id)))
-        instance_id = asked.get("group_instance_id")
+        instance_id = body.get("group_instance_id")
         begin = instance_id or request.client_id or "member"
         joined = self._groups.join(
-            name, member_id, group_instance_id=instance_id, protocol_type=asked["protocol_type"],
-            protocols={each["name"]: each["metadata"] for each in asked["protocols"]},
-            session_timeout_ms=asked["session_timeout"],
-            rebalance_timeout_ms=asked.get("rebalance_timeout", -1),
+            name, member_id, group_instance_id=instance_id, protocol_type=body["protocol_type"],
+            protocols={each["name"]: each["metadata"] for each in body["protocols"]},
+            session_timeout_ms=body["session_timeout"],
+            rebalance_timeout_ms=body.get("rebalance_timeout", -1),
             new_member_id=f"{begin}-{secrets.token_hex(8)}", api_version=request.version,
         )  # fmt: skip
         group = self.known(name)
@@ -109,45 +109,45 @@ class GroupApis:
 
     async def sync(self, request: Request) -> Answer:
         """SyncGroup. The answer comes when the group's leader has sent the assignments."""
-        asked = request.fields
-        name = asked["group_id"]
+        body = request.fields
+        name = body["group_id"]
         error = self.refusal(request, name)
         if error != "NONE":
             return Answer({"error_code": error})
         synced = self._groups.sync(
             name,
-            identity(asked),
-            assignments={one["member_id"]: one["assignment"] for one in asked["assignments"]},
-            protocol_type=asked.get("protocol_type"),
-            protocol_name=asked.get("protocol_name"),
+            identity(body),
+            assignments={one["member_id"]: one["assignment"] for one in body["assignments"]},
+            protocol_type=body.get("protocol_type"),
+            protocol_name=body.get("protocol_name"),
         )
-        return await self._answer(name, asked["member_id"], synced)
+        return await self._answer(name, body["member_id"], synced)
 
     def heartbeat(self, request: Request) -> Answer:
         """Heartbeat."""
-        asked = request.fields
-        error = self.refusal(request, asked["group_id"])
+        body = request.fields
+        error = self.refusal(request, body["group_id"])
         if error == "NONE":
-            error = self._groups.heartbeat(asked["group_id"], identity(asked))
+            error = self._groups.heartbeat(body["group_id"], identity(body))
         return Answer({"error_code": error})
 
     def leave(self, request: Request) -> Answer:
         """LeaveGroup for one member or several."""
-        asked = request.fields
-        name = asked["group_id"]
+        body = request.fields
+        name = body["group_id"]
         error = self.refusal(request, name)
         if error != "NONE":
             return Answer({"error_code": error})
         if request.version < _SEVERAL_LEAVE:
-            error = self._groups.leave(name, asked["member_id"])
+            error = self._groups.leave(name, body["member_id"])
             self.settle()
             return Answer({"error_code": error})
-        told: list[dict[str, Any]] = []
-        for one in asked["members"]:
+        answer: list[dict[str, Any]] = []
+        for one in body["members"]:
             whom = {each: one[each] for each in ("member_id", "group_instance_id")}
-            told.append({**whom, "error_code": self._groups.leave(name, **whom)})
+            answer.append({**whom, "error_code": self._groups.leave(name, **whom)})
         self.settle()
-        return Answer({"members": told})
+        return Answer({"members": answer})
 
     def describe(self, request: Request) -> Answer:
         """DescribeGroups (GroupCoordinator.handleDescribeGroup)."""
@@ -159,18 +159,20 @@ class GroupApis:
         error = self._may.use_of_group(request.principal, name, "DESCRIBE")
         if error == "NONE":
             error = self.elsewhere(request, name)
-        told: dict[str, Any] = {"error_code": error, "group_id": name}
+        answer: dict[str, Any] = {"error_code": error, "group_id": name}
         if error != "NONE":
-            return told
+            return answer
         group = self.known(name)
         if group is None or name in self.others:
             is_told = request.version >= _KNOWS_NOT_FOUND
             error = "GROUP_ID_NOT_FOUND" if is_told else "NONE"
-            return told | {"error_code": error, "group_state": "Dead"}
+            return answer | {"error_code": error, "group_state": "Dead"}
         if request.fields.get("include_authorized_operations", False):
-            told["authorized_operations"] = operations(self._may, request.principal, "GROUP", name)
+            answer["authorized_operations"] = operations(
+                self._may, request.principal, "GROUP", name
+            )
         protocol = group.protocol if group.status == "STABLE" else None
-        return told | {
+        return answer | {
             "group_state": _state(group),
             "protocol_type": group.protocol_type,
             "protocol_data": protocol or "",
@@ -232,7 +234,7 @@ class GroupApis:
 
     def delete(self, request: Request) -> Answer:
         """DeleteGroups."""
-        told: list[dict[str, Any]] = []
+        answer: list[dict[str, Any]] = []
         for name in request.fields["groups_names"]:
             error = self.refusal(request, name)
             if error == "NONE" and self._is_other(name):
@@ -242,8 +244,8 @@ class GroupApis:
                 error = self._groups.delete(name)
                 if was_other and error == "GROUP_ID_NOT_FOUND":  # the group has no offsets
                     error = "NONE"
-            told.append({"group_id": name, "error_code": error})
-        return Answer({"results": told})
+            answer.append({"group_id": name, "error_code": error})
+        return Answer({"results": answer})
 
 
 def identity(asked: Mapping[str, Any]) -> Identity:
@@ -281,14 +283,14 @@ def _fields(response: JoinGroupResponse | SyncGroupResponse) -> dict[str, Any]:
             "protocol_name": response.protocol_name,
             "assignment": response.assignment,
         }
-    told: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "error_code": response.error,
         "generation_id": response.generation_id,
         "member_id": response.member_id,
     }
     if response.error != "NONE":
-        return told
-    return told | {
+        return answer
+    return answer | {
         "protocol_name": response.protocol_name or "",
         "protocol_type": response.protocol_type,
         "leader": response.leader,

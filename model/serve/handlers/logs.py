@@ -110,46 +110,46 @@ class LogApis:
 
     def produce(self, request: Request) -> Answer | Silence:
         """Produce. A request with acks=0 gets no answer."""
-        asked = request.fields
+        body = request.fields
         read = {
             (topic["name"], part["index"]): _batch(part["records"], request.version)
-            for topic in asked["topic_data"]
+            for topic in body["topic_data"]
             for part in topic["partition_data"]
         }
         refusal = None
         batches = [batch for batch, _ in read.values() if batch is not None]
-        if asked["acks"] not in (-1, 0, 1):
+        if body["acks"] not in (-1, 0, 1):
             refusal = "INVALID_REQUIRED_ACKS"
-        elif not asked["transactional_id"] and any(map(_is_transactional, batches)):
+        elif not body["transactional_id"] and any(map(_is_transactional, batches)):
             refusal = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
         else:
             error = self._cluster.may_produce(
                 request.principal,
-                asked["transactional_id"],
+                body["transactional_id"],
                 is_transactional=any(map(_is_transactional, batches)),
                 is_idempotent=any(batch.producer_id >= 0 for batch in batches),
             )
             refusal = None if error == "NONE" else error
         responses: list[dict[str, Any]] = []
         is_refused = False
-        for topic in asked["topic_data"]:
+        for topic in body["topic_data"]:
             done: list[dict[str, Any]] = []
             for part in topic["partition_data"]:
                 place = topic["name"], part["index"]
                 batch, error = read[place]
                 error = refusal or self._refusal(request, topic, part["index"]) or error
-                told: dict[str, Any] = {"error_code": error}
+                answer: dict[str, Any] = {"error_code": error}
                 if error == "NONE" and batch is not None:
-                    told = self._over_limit(request, place, batch, len(part["records"]))
-                if told["error_code"] == "NONE" and batch is not None:
-                    told = self._append(request, place, batch, part["records"])
-                is_refused |= told["error_code"] != "NONE"
+                    answer = self._over_limit(request, place, batch, len(part["records"]))
+                if answer["error_code"] == "NONE" and batch is not None:
+                    answer = self._append(request, place, batch, part["records"])
+                is_refused |= answer["error_code"] != "NONE"
                 done.append(
-                    {"index": part["index"], "base_offset": -1, "log_append_time": -1, **told}
+                    {"index": part["index"], "base_offset": -1, "log_append_time": -1, **answer}
                 )
             responses.append({**_who(topic), "partition_responses": done})
         self.wake()
-        if asked["acks"]:
+        if body["acks"]:
             return Answer({"responses": responses})
         # the closed connection shows the error (KafkaApis.handleProduceRequest)
         return LOST if is_refused else UNANSWERED
@@ -206,7 +206,7 @@ class LogApis:
         if batch.producer_id == -1:
             leader.append_plain(count)
             leader.move_high_watermark(leader.log_end_offset)
-            told, error = before, "NONE"
+            response, error = before, "NONE"
         else:
             answer = self._cluster.produce(
                 partition,
@@ -219,7 +219,7 @@ class LogApis:
                 ),
                 api_version=request.version,
             )
-            told, error = answer.base_offset, answer.error
+            response, error = answer.base_offset, answer.error
         append_time = None
         if leader.log_end_offset > before:
             kind = self._settings.topic(place[0], "message.timestamp.type")
@@ -227,7 +227,7 @@ class LogApis:
             self._partitions.keep(partition, before, data, append_time)
         return {
             "error_code": error,
-            "base_offset": told,
+            "base_offset": response,
             "log_start_offset": leader.log_start_offset,
             "log_append_time": -1 if append_time is None else append_time,
         }
@@ -237,15 +237,15 @@ class LogApis:
     async def fetch(self, request: Request) -> Answer:
         """Fetch. The answer comes when there are min_bytes, or max_wait is over. There are no
         sessions (FetchManager.newContext)."""
-        asked = request.fields
-        if asked.get("session_epoch", _NO_SESSION) not in (_NO_SESSION, _NEW_SESSION):
+        body = request.fields
+        if body.get("session_epoch", _NO_SESSION) not in (_NO_SESSION, _NEW_SESSION):
             return Answer({"error_code": "FETCH_SESSION_ID_NOT_FOUND", "session_id": 0})
         loop = asyncio.get_running_loop()
-        until = loop.time() + asked["max_wait"] / 1000
+        until = loop.time() + body["max_wait"] / 1000
         while True:
             responses, size, is_refused = self._fetched(request)
             left = until - loop.time()
-            if size >= asked["min_bytes"] or is_refused or left <= 0:
+            if size >= body["min_bytes"] or is_refused or left <= 0:
                 return Answer({"responses": responses, "session_id": 0})
             try:
                 async with asyncio.timeout(left):
@@ -255,23 +255,23 @@ class LogApis:
 
     def _fetched(self, request: Request) -> tuple[list[dict[str, Any]], int, bool]:
         """The answers by topic, their size in bytes, and whether there is an error among them."""
-        asked, size, is_refused = request.fields, 0, False
+        body, size, is_refused = request.fields, 0, False
         responses: list[dict[str, Any]] = []
-        for topic in asked["topics"]:
+        for topic in body["topics"]:
             found: list[dict[str, Any]] = []
             for part in topic["partitions"]:
-                most = min(part["partition_max_bytes"], asked["max_bytes"] - size)
+                most = min(part["partition_max_bytes"], body["max_bytes"] - size)
                 error = self._refusal(request, topic, part["partition"]) or _epoch_error(part)
                 if error is None:
-                    told = self._read(topic["topic"], part, asked["isolation_level"], most, size)
+                    answer = self._read(topic["topic"], part, body["isolation_level"], most, size)
                 else:
-                    told = _unread(error)
+                    answer = _unread(error)
                     if self._lists_none and error in _OF_APIS:
-                        told["aborted_transactions"] = []
-                size += len(told["records"])
-                is_refused |= told["error_code"] != "NONE"
+                        answer["aborted_transactions"] = []
+                size += len(answer["records"])
+                is_refused |= answer["error_code"] != "NONE"
                 found.append(
-                    {"partition_index": part["partition"], "preferred_read_replica": -1, **told}
+                    {"partition_index": part["partition"], "preferred_read_replica": -1, **answer}
                 )
             responses.append({**_who(topic), "partitions": found})
         return responses, size, is_refused
@@ -283,7 +283,7 @@ class LogApis:
         leader = self._partitions.leader(topic, number)
         if not leader.log_start_offset <= offset <= leader.log_end_offset:
             return _unread("OFFSET_OUT_OF_RANGE")
-        told: dict[str, Any] = {
+        answer: dict[str, Any] = {
             "error_code": "NONE",
             "high_watermark": leader.high_watermark,
             "last_stable_offset": leader.stable_offset_for(bool(isolation_level)),
@@ -293,13 +293,13 @@ class LogApis:
         is_bounded = isolation_level and not self.reads_beyond_stable
         end = leader.last_stable_offset if is_bounded else leader.high_watermark
         read = self._partitions.read(topic, number, offset, end, most, at_least_one=not size)
-        told["records"] = read.data
+        answer["records"] = read.data
         if isolation_level and read.data:
-            told["aborted_transactions"] = [
+            answer["aborted_transactions"] = [
                 {"producer_id": txn.producer_id, "first_offset": txn.first_offset}
                 for txn in leader.aborted(offset, read.end)
             ]
-        return told
+        return answer
 
     # Other requests -----------------------------------------------------------------------------
 
@@ -310,18 +310,18 @@ class LogApis:
             found: list[dict[str, Any]] = []
             for part in topic["partitions"]:
                 number = part["partition_index"]
-                told: dict[str, Any] = {
+                answer: dict[str, Any] = {
                     "error_code": self._refusal(request, topic, number) or _epoch_error(part),
                     "offset": -1,
                     "timestamp": -1,
                     "leader_epoch": -1,
                 }
-                if told["error_code"] is None:
+                if answer["error_code"] is None:
                     is_committed = request.fields.get("isolation_level", 0)
-                    told |= self._offset(
+                    answer |= self._offset(
                         topic["name"], number, part["timestamp"], is_committed, request.version
                     )
-                found.append({"partition_index": number, **told})
+                found.append({"partition_index": number, **answer})
             topics.append({"name": topic["name"], "partitions": found})
         return Answer({"topics": topics})
 
@@ -333,20 +333,20 @@ class LogApis:
         if timestamp < 0 and is_time and self._knows_times:
             return {"error_code": "UNSUPPORTED_VERSION"}
         end = leader.last_stable_offset if is_committed else leader.high_watermark
-        told = {"error_code": "NONE", "offset": -1, "leader_epoch": -1}
+        answer = {"error_code": "NONE", "offset": -1, "leader_epoch": -1}
         if not is_time and timestamp == LATEST:
-            return told | {"offset": end, "leader_epoch": LEADER_EPOCH}
+            return answer | {"offset": end, "leader_epoch": LEADER_EPOCH}
         if not is_time and timestamp in (EARLIEST, _EARLIEST_LOCAL):
-            return told | {"offset": leader.log_start_offset, "leader_epoch": LEADER_EPOCH}
+            return answer | {"offset": leader.log_start_offset, "leader_epoch": LEADER_EPOCH}
         if not is_time and timestamp in (_LATEST_TIERED, _EARLIEST_PENDING):
-            return told  # no storage is remote
+            return answer  # no storage is remote
         if not is_time and timestamp == MAX_TIMESTAMP:
             found = self._partitions.latest(topic, number)
         else:
             found = self._partitions.since(topic, number, timestamp)
         if found is None or found[0] >= end:
-            return told
-        return told | {"offset": found[0], "timestamp": found[1], "leader_epoch": LEADER_EPOCH}
+            return answer
+        return answer | {"offset": found[0], "timestamp": found[1], "leader_epoch": LEADER_EPOCH}
 
     def offset_for_leader_epoch(self, request: Request) -> Answer:
         """OffsetForLeaderEpoch. All records have the same leader epoch."""
@@ -356,11 +356,11 @@ class LogApis:
             for part in topic["partitions"]:
                 number = part["partition"]
                 error = self._refusal(request, topic, number) or _epoch_error(part)
-                told: dict[str, Any] = {"leader_epoch": -1, "end_offset": -1}
+                answer: dict[str, Any] = {"leader_epoch": -1, "end_offset": -1}
                 if error is None and part["leader_epoch"] == LEADER_EPOCH:
                     end = self._partitions.leader(topic["topic"], number).log_end_offset
-                    told = {"leader_epoch": LEADER_EPOCH, "end_offset": end}
-                found.append({"partition": number, "error_code": error or "NONE", **told})
+                    answer = {"leader_epoch": LEADER_EPOCH, "end_offset": end}
+                found.append({"partition": number, "error_code": error or "NONE", **answer})
             topics.append({"topic": topic["topic"], "partitions": found})
         return Answer({"topics": topics})
 
@@ -390,8 +390,8 @@ class LogApis:
         """DescribeLogDirs: one directory with the broker's replicas."""
         if not self._cluster.allows(request.principal, "DESCRIBE", "CLUSTER", CLUSTER_NAME):
             return Answer({"error_code": "CLUSTER_AUTHORIZATION_FAILED"})
-        asked = request.fields["topics"]
-        wanted = None if asked is None else {each["topic"]: each["partitions"] for each in asked}
+        body = request.fields["topics"]
+        wanted = None if body is None else {each["topic"]: each["partitions"] for each in body}
         topics: list[dict[str, Any]] = []
         for name, count in self._partitions.topics.items():
             numbers = range(count) if wanted is None else wanted.get(name, ())

@@ -144,14 +144,14 @@ class MetadataApis:
     def metadata(self, request: Request) -> Answer:
         """Metadata. It creates a missing topic, unless the request forbids it. A request for all
         topics returns those that the principal may describe."""
-        asked = request.fields["topics"]
+        body = request.fields["topics"]
         makes = self._settings.broker("auto.create.topics.enable").lower() == "true"
         makes &= request.fields.get("allow_auto_topic_creation", True)
-        if asked is None or (not asked and request.version == 0):
+        if body is None or (not body and request.version == 0):
             names = [name for name in self._partitions.names if self._seen(request, name) is None]
             topics = [self._topic(request, name, makes=False) for name in names]
         else:
-            topics = [self._asked(request, topic, makes) for topic in asked]
+            topics = [self._asked(request, topic, makes) for topic in body]
         return Answer(
             {
                 "brokers": self._nodes.told(),
@@ -268,10 +268,10 @@ class MetadataApis:
     def create_topics(self, request: Request) -> Answer:
         """CreateTopics (ReplicationControlManager.createTopics)."""
         times = Counter(topic["name"] for topic in request.fields["topics"])
-        told: list[dict[str, Any]] = []
+        answer: list[dict[str, Any]] = []
         for topic in request.fields["topics"]:
             name = topic["name"]
-            if times[name] > 1 and any(each["name"] == name for each in told):
+            if times[name] > 1 and any(each["name"] == name for each in answer):
                 continue
             error, message = "INVALID_REQUEST", "Found multiple entries for this topic."
             count, factor = self._wanted(topic)
@@ -286,8 +286,8 @@ class MetadataApis:
             if error == "NONE":
                 result["topic_id"] = self._partitions.ids.get(name)
                 result |= self._properties(request, name, count, factor)
-            told.append(result)
-        return Answer({"topics": told})
+            answer.append(result)
+        return Answer({"topics": answer})
 
     def _properties(self, request: Request, topic: str, count: int, factor: int) -> dict[str, Any]:
         """The properties of a created topic in the answer, if the principal may describe its
@@ -374,11 +374,11 @@ class MetadataApis:
 
     def create_partitions(self, request: Request) -> Answer:
         """CreatePartitions (ReplicationControlManager.createPartitions)."""
-        told: list[dict[str, Any]] = []
+        answer: list[dict[str, Any]] = []
         for topic in request.fields["topics"]:
             error, why = self._enlarged(request, topic)
-            told.append({"name": topic["name"], "error_code": error, "error_message": why})
-        return Answer({"results": told})
+            answer.append({"name": topic["name"], "error_code": error, "error_message": why})
+        return Answer({"results": answer})
 
     def _enlarged(self, request: Request, topic: Mapping[str, Any]) -> tuple[str, str | None]:
         name, count = topic["name"], topic["count"]
@@ -404,13 +404,13 @@ class MetadataApis:
     def delete_topics(self, request: Request) -> Answer:
         """DeleteTopics, by name or (from version 6 on) by id."""
         named = request.fields.get("topic_names")
-        asked = request.fields["topics"] if named is None else [{"name": name} for name in named]
-        told: list[dict[str, Any]] = []
-        for topic in asked:
+        body = request.fields["topics"] if named is None else [{"name": name} for name in named]
+        answer: list[dict[str, Any]] = []
+        for topic in body:
             name: str | None = topic["name"]
             topic_id: Any = topic.get("topic_id")
             if name is not None and topic_id is not None:
-                told.append({"name": name, "topic_id": topic_id, "error_code": "INVALID_REQUEST"})
+                answer.append({"name": name, "topic_id": topic_id, "error_code": "INVALID_REQUEST"})
                 continue
             if name is None:
                 name = self._partitions.name_of(topic_id)
@@ -423,24 +423,24 @@ class MetadataApis:
                 if error == "NONE":
                     self._deleted(name)
                     self._nodes.forget(name)
-            told.append({"name": name, "topic_id": topic_id, "error_code": error})
-        return Answer({"responses": told})
+            answer.append({"name": name, "topic_id": topic_id, "error_code": error})
+        return Answer({"responses": answer})
 
     def describe_acls(self, request: Request) -> Answer:
         """DescribeAcls. The principal needs DESCRIBE on the cluster."""
-        acls, asked = self._may.acls, request.fields
-        error, told = "NONE", dict[tuple[str, str, str], list[dict[str, Any]]]()
+        acls, body = self._may.acls, request.fields
+        error, answer = "NONE", dict[tuple[str, str, str], list[dict[str, Any]]]()
         if acls is None:
             error = "SECURITY_DISABLED"
         elif not acls.allow(str(request.principal), "DESCRIBE", "CLUSTER", CLUSTER_NAME):
             error = "CLUSTER_AUTHORIZATION_FAILED"
         for line in acls.lines if acls is not None and error == "NONE" else ():
             kind, allows = _RESOURCE_TYPES[line.resource], _PERMISSIONS[line.permission]
-            if asked["resource_type_filter"] in (_ANY, kind) and asked["permission_type"] in (
+            if body["resource_type_filter"] in (_ANY, kind) and body["permission_type"] in (
                 _ANY,
                 allows,
             ):
-                of = told.setdefault((line.resource, line.name, line.pattern), [])
+                of = answer.setdefault((line.resource, line.name, line.pattern), [])
                 of.append(
                     {"principal": line.principal, "host": "*", "permission_type": allows,
                      "operation": OPERATIONS[line.operation]}
@@ -451,7 +451,7 @@ class MetadataApis:
                 "resources": [
                     {"resource_type": _RESOURCE_TYPES[kind], "resource_name": name,
                      "pattern_type": _PATTERNS[pattern], "acls": lines}
-                    for (kind, name, pattern), lines in told.items()
+                    for (kind, name, pattern), lines in answer.items()
                 ],
             }
         )  # fmt: skip
@@ -483,22 +483,22 @@ class ReplicaApis:
         """ElectLeaders. The first replica already leads (ReplicationControlManager.electLeader)."""
         if self._is_refused(request, "ALTER"):
             return Answer({"error_code": _CLUSTER_FORBIDDEN, "replica_election_results": []})
-        told: list[dict[str, Any]] = []
+        answer: list[dict[str, Any]] = []
         for topic in request.fields["topic_partitions"] or ():
             results: list[dict[str, Any]] = []
             for number in topic["partitions"]:
                 is_there = self._partitions.has(topic["topic"], number)
                 error = "ELECTION_NOT_NEEDED" if is_there else _UNKNOWN
                 results.append({"partition_id": number, "error_code": error})
-            told.append({"topic": topic["topic"], "partition_result": results})
-        return Answer({"replica_election_results": told})
+            answer.append({"topic": topic["topic"], "partition_result": results})
+        return Answer({"replica_election_results": answer})
 
     def reassign(self, request: Request) -> Answer:
         """AlterPartitionReassignments (ReplicationControlManager.alterPartitionReassignments)."""
         if self._is_refused(request, "ALTER"):
             return Answer({"error_code": _CLUSTER_FORBIDDEN, "responses": []})
         may_resize = request.fields.get("allow_replication_factor_change", True)
-        told: list[dict[str, Any]] = []
+        answer: list[dict[str, Any]] = []
         for topic in request.fields["topics"]:
             results: list[dict[str, Any]] = []
             for part in topic["partitions"]:
@@ -507,8 +507,8 @@ class ReplicaApis:
                 if error == "NONE":
                     self._nodes.placed[place] = list(wanted)
                 results.append({"partition_index": place[1], "error_code": error})
-            told.append({"name": topic["name"], "partitions": results})
-        return Answer({"responses": told})
+            answer.append({"name": topic["name"], "partitions": results})
+        return Answer({"responses": answer})
 
     def _refusal(self, place: tuple[str, int], wanted: list[int] | None, may_resize: bool) -> str:
         """The error of a reassignment to these replicas, or NONE. None as replicas cancels a

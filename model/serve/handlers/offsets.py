@@ -63,15 +63,15 @@ class OffsetApis:
 
     def commit(self, request: Request) -> Answer:
         """OffsetCommit."""
-        asked = request.fields
-        refused = self._cluster.use_of_group(request.principal, asked["group_id"], "READ")
+        body = request.fields
+        refused = self._cluster.use_of_group(request.principal, body["group_id"], "READ")
 
         def kept(offsets: Mapping[Place, int]) -> str:
-            error, of = self._consumer_groups.check(asked["group_id"], identity(asked), request)
+            error, of = self._consumer_groups.check(body["group_id"], identity(body), request)
             if error != "NONE":
                 return error
             return self._cluster.commit_group_offsets(
-                asked["group_id"],
+                body["group_id"],
                 offsets,
                 **of._asdict(),
                 api_version=request.version,
@@ -81,16 +81,16 @@ class OffsetApis:
 
     def commit_in_transaction(self, request: Request) -> Answer:
         """TxnOffsetCommit."""
-        asked = request.fields
-        name, group_id = asked["transactional_id"], asked["group_id"]
+        body = request.fields
+        name, group_id = body["transactional_id"], body["group_id"]
         refused = self._cluster.may_commit_offsets(request.principal, name, group_id)
 
         def kept(offsets: Mapping[Place, int]) -> str:
-            error, of = self._consumer_groups.check(group_id, identity(asked), request)
+            error, of = self._consumer_groups.check(group_id, identity(body), request)
             if error != "NONE":
                 return error
             return self._cluster.commit_offsets(
-                name, asked["producer_id"], asked["producer_epoch"], group_id, offsets=offsets,
+                name, body["producer_id"], body["producer_epoch"], group_id, offsets=offsets,
                 **of._asdict(), api_version=request.version,
             )  # fmt: skip
 
@@ -102,13 +102,13 @@ class OffsetApis:
         """The answer to a commit, by partition. `refused` is an error for every partition, or NONE.
         A partition that doesn't exist or may not be read has its own error. The group decides about
         the others."""
-        asked, group_id = request.fields, request.fields["group_id"]
+        body, group_id = request.fields, request.fields["group_id"]
         given = {
             (topic["name"], part["partition_index"]): part
-            for topic in asked["topics"]
+            for topic in body["topics"]
             for part in topic["partitions"]
         }
-        topics = {topic["name"]: topic for topic in asked["topics"]}
+        topics = {topic["name"]: topic for topic in body["topics"]}
         longest = self._settings.number("offset.metadata.max.bytes")
         errors = {
             place: refused if refused != "NONE" else self._unread(request, topics[place[0]], place)
@@ -129,14 +129,14 @@ class OffsetApis:
                 epoch = part.get("committed_leader_epoch", -1)
                 details = Details(epoch, part["committed_metadata"] or "")
                 self._remember(group_id, place, at, details)
-        told: dict[str, list[dict[str, Any]]] = {name: [] for name in topics}
+        answer: dict[str, list[dict[str, Any]]] = {name: [] for name in topics}
         for (name, number), error in errors.items():
-            told[name].append({"partition_index": number, "error_code": error})
+            answer[name].append({"partition_index": number, "error_code": error})
         return Answer(
             {
                 "topics": [
                     {"name": name, "topic_id": topics[name].get("topic_id"), "partitions": parts}
-                    for name, parts in told.items()
+                    for name, parts in answer.items()
                 ]
             }
         )
@@ -160,12 +160,12 @@ class OffsetApis:
     def fetch(self, request: Request) -> Answer:
         """OffsetFetch; from version 8 on for several groups. With `require_stable`, offsets that a
         transaction may still change have an error."""
-        asked = request.fields
-        if "groups" not in asked:
-            return Answer(self._of_group(request, asked))
+        body = request.fields
+        if "groups" not in body:
+            return Answer(self._of_group(request, body))
         groups = [
             {"group_id": each["group_id"], **self._of_group(request, each)}
-            for each in asked["groups"]
+            for each in body["groups"]
         ]
         return Answer({"groups": groups})
 
@@ -227,7 +227,7 @@ class OffsetApis:
         topics: list[dict[str, Any]] = []
         gone: set[Place] = set()
         for topic in request.fields["topics"]:
-            name, told = topic["name"], list[dict[str, Any]]()
+            name, answer = topic["name"], list[dict[str, Any]]()
             for part in topic["partitions"]:
                 place = name, part["partition_index"]
                 error = self._cluster.use_of(request.principal, name, "READ")
@@ -237,8 +237,8 @@ class OffsetApis:
                     error = "GROUP_SUBSCRIBED_TO_TOPIC"
                 if error == "NONE":
                     gone.add(place)
-                told.append({"partition_index": place[1], "error_code": error})
-            topics.append({"name": name, "partitions": told})
+                answer.append({"partition_index": place[1], "error_code": error})
+            topics.append({"name": name, "partitions": answer})
         self._forget(gone.__contains__, group_id)
         if self._drops_empty and not self._cluster.groups.places(group_id):
             self._cluster.groups.delete(group_id)  # if the group has no members

@@ -44,33 +44,33 @@ class TransactionApis:
 
     def init_producer_id(self, request: Request) -> Answer:
         """InitProducerId."""
-        asked = request.fields
-        name, timeout_ms = asked["transactional_id"], asked["transaction_timeout"]
-        held = (asked.get("producer_id", -1), asked.get("producer_epoch", -1))
+        body = request.fields
+        name, timeout_ms = body["transactional_id"], body["transaction_timeout"]
+        held = (body.get("producer_id", -1), body.get("producer_epoch", -1))
         expected = None if held == (-1, -1) else held
-        told = self._cluster.init_producer_id(
+        answer = self._cluster.init_producer_id(
             name, timeout_ms, expected, api_version=request.version, principal=request.principal,
             coordinator=self._of(request, name),
         )  # fmt: skip
-        return _identity(told)
+        return _identity(answer)
 
     def end_txn(self, request: Request) -> Answer:
         """EndTxn."""
-        asked, result = request.fields, "COMMIT" if request.fields["committed"] else "ABORT"
-        name = asked["transactional_id"]
-        told = self._cluster.end_txn(
-            name, asked["producer_id"], asked["producer_epoch"], result,
+        body, result = request.fields, "COMMIT" if request.fields["committed"] else "ABORT"
+        name = body["transactional_id"]
+        answer = self._cluster.end_txn(
+            name, body["producer_id"], body["producer_epoch"], result,
             api_version=request.version, principal=request.principal,
             coordinator=self._of(request, name),
         )  # fmt: skip
-        return _identity(told)
+        return _identity(answer)
 
     def add_offsets(self, request: Request) -> Answer:
         """AddOffsetsToTxn."""
-        asked = request.fields
-        name = asked["transactional_id"]
+        body = request.fields
+        name = body["transactional_id"]
         error = self._cluster.add_offsets(
-            name, asked["producer_id"], asked["producer_epoch"], asked["group_id"],
+            name, body["producer_id"], body["producer_epoch"], body["group_id"],
             api_version=request.version, principal=request.principal,
             coordinator=self._of(request, name),
         )  # fmt: skip
@@ -79,10 +79,10 @@ class TransactionApis:
     def add_partitions(self, request: Request) -> Answer:
         """AddPartitionsToTxn for one transaction, or (from version 4 on, from brokers) for
         several."""
-        asked = request.fields
+        body = request.fields
         if request.version < api_versions.OF_BROKERS:
             one = {
-                name: asked[f"v3_and_below_{name}"]
+                name: body[f"v3_and_below_{name}"]
                 for name in ("transactional_id", "producer_id", "producer_epoch", "topics")
             }
             results = self._added(request, one)
@@ -97,7 +97,7 @@ class TransactionApis:
                         "transactional_id": one["transactional_id"],
                         "topic_results": self._added(request, one),
                     }
-                    for one in asked["transactions"]
+                    for one in body["transactions"]
                 ]
             }
         )
@@ -149,8 +149,8 @@ class TransactionApis:
         partitions = {place: partition_name(*place) for place in places}
         of = self._of(request, about[0])
         if asked.get("verify_only"):
-            told = of.verify_partitions(*about, partitions.values())
-            return {place: told[name] for place, name in partitions.items()}
+            answer = of.verify_partitions(*about, partitions.values())
+            return {place: answer[name] for place, name in partitions.items()}
         error = self._cluster.add_partitions(
             *about, partitions.values(), api_version=request.version, coordinator=of
         )
@@ -196,13 +196,13 @@ class TransactionApis:
 
     def list(self, request: Request) -> Answer:
         """ListTransactions."""
-        asked, coordinator = request.fields, self._cluster.coordinator
+        body, coordinator = request.fields, self._cluster.coordinator
         error, names, unknown = coordinator.list_transactions(
-            asked["producer_id_filters"], asked["state_filters"], asked.get("duration_filter", -1)
+            body["producer_id_filters"], body["state_filters"], body.get("duration_filter", -1)
         )
         states: list[dict[str, Any]] = []
         try:
-            pattern = re.compile(asked.get("transactional_id_pattern") or "")
+            pattern = re.compile(body.get("transactional_id_pattern") or "")
         except re.error:
             return Answer({"error_code": "INVALID_REGULAR_EXPRESSION"})
         for name in names:

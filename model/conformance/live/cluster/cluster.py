@@ -162,15 +162,15 @@ class LiveCluster:
 
     def _negotiated(self) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
         """The versions of each request that both sides support, and the broker's features."""
-        told = self._first.api_versions()
+        answer = self._first.api_versions()
         self.offered = {
             NAMES[one["api_key"]]: (one["min_version"], one["max_version"])
-            for one in told["api_keys"] or ()
+            for one in answer["api_keys"] or ()
             if one["api_key"] in NAMES
         }
         self.supported = {name: high for name, (_, high) in self.offered.items()}
         known, final = (
-            {one["name"]: one for one in told.get(which) or ()}
+            {one["name"]: one for one in answer.get(which) or ()}
             for which in ("supported_features", "finalized_features")
         )
         self.levels = {name: one["max_version"] for name, one in known.items()}
@@ -195,8 +195,8 @@ class LiveCluster:
 
     def level_at(self, node: int) -> int:
         """A broker's present level of transaction.version."""
-        told = self.connection(node).api_versions()
-        final = told.get("finalized_features") or ()
+        answer = self.connection(node).api_versions()
+        final = answer.get("finalized_features") or ()
         levels = {one["name"]: one["max_version_level"] for one in final}
         return levels.get(TRANSACTION_VERSION, 0)
 
@@ -206,11 +206,11 @@ class LiveCluster:
         return self.features.get(TRANSACTION_VERSION, 0)
 
     def _described(self, may_be_shared: bool) -> dict[int, tuple[str, int]]:
-        told = self._first.ask("Metadata", self.newest("Metadata"), {"topics": None})
-        brokers = self._brokers_of(told)
+        answer = self._first.ask("Metadata", self.newest("Metadata"), {"topics": None})
+        brokers = self._brokers_of(answer)
         if not brokers:
             raise BrokerError(f"{self._first.place} doesn't name a broker in its metadata")
-        topics = told["topics"] or ()
+        topics = answer["topics"] or ()
         others = sorted(topic["name"] for topic in topics if not topic["is_internal"])
         others = [name for name in others if not name.startswith("__")]
         if not may_be_shared and others:
@@ -270,14 +270,14 @@ class LiveCluster:
         """
         version = self.newest(name) if version is None else version
         try:
-            told = self._asked(node, name, fields, version)
+            answer = self._asked(node, name, fields, version)
         except NoAnswerError as error:
             self.is_hurt, self._hurt_at = True, node
             if isinstance(error, SilentError):
                 self.timeouts[name, version] += 1
             self.meanwhile = self._early = None
             raise
-        error = refusal(told, fields)
+        error = refusal(answer, fields)
         same = _permission(name, version, fields, error or "")
         if error is None:
             self._granted |= {same, _permission(name, version, fields, _OF_ID)}
@@ -286,7 +286,7 @@ class LiveCluster:
         elif name not in OF_TABLES:
             what = f"{error}, although it answered before"
             raise NoAnswerError(self._first.place, name, what)
-        return told
+        return answer
 
     def _asked(
         self, node: int, name: str, fields: Mapping[str, Any], version: int
@@ -386,12 +386,12 @@ class LiveCluster:
         """Looks for a broker that answers, and takes its metadata. Returns whether there is one."""
         for node in self.brokers if len(self.brokers) > 1 else ():
             try:
-                told = self.connection(node).ask(
+                answer = self.connection(node).ask(
                     "Metadata", self.newest("Metadata"), {"topics": []}
                 )
             except BrokerError:
                 continue
-            self.brokers = self.brokers | self._brokers_of(told)
+            self.brokers = self.brokers | self._brokers_of(answer)
             self.any = node
             self.forget_places()
             return True
@@ -411,9 +411,9 @@ class LiveCluster:
         if len(self.brokers) == 1 and (kind, "") in self._coordinators:
             return self._coordinators[kind, ""]
         if (kind, key) not in self._coordinators:
-            told = self._soon("FindCoordinator", {"key": key, "key_type": kind})
-            self._compare_place(told["node_id"], (told["host"], told["port"]))
-            self._coordinators[kind, key] = self._coordinators[kind, ""] = told["node_id"]
+            answer = self._soon("FindCoordinator", {"key": key, "key_type": kind})
+            self._compare_place(answer["node_id"], (answer["host"], answer["port"]))
+            self._coordinators[kind, key] = self._coordinators[kind, ""] = answer["node_id"]
         return self._coordinators[kind, key]
 
     def _compare_place(self, node: int, place: tuple[str, int]) -> None:
@@ -461,13 +461,13 @@ class LiveCluster:
         """The response to a request; repeats it while the broker isn't ready."""
         until = time.monotonic() + PATIENCE_S
         while True:
-            told = self.ask(self.any, name, fields)
-            if told["error_code"] not in SOON or time.monotonic() > until:
+            answer = self.ask(self.any, name, fields)
+            if answer["error_code"] not in SOON or time.monotonic() > until:
                 break
             time.sleep(0.1)
-        if told["error_code"] != "NONE":
-            raise BrokerError(f"{self._first.place} answers {name} with {told['error_code']}")
-        return told
+        if answer["error_code"] != "NONE":
+            raise BrokerError(f"{self._first.place} answers {name} with {answer['error_code']}")
+        return answer
 
     # Topics -----------------------------------------------------------------------------------
 
@@ -483,10 +483,10 @@ class LiveCluster:
     def _new_topic(self) -> str:
         topic = f"{self.prefix}-{len(self._topics)}"
         made = {"name": topic, "num_partitions": PARTITIONS, "replication_factor": 1}
-        told = self.ask(
+        answer = self.ask(
             self.controller, "CreateTopics", {"topics": [made], "timeout": PATIENCE_S * 1000}
         )
-        one = only("CreateTopics", told["topics"], name=topic)
+        one = only("CreateTopics", answer["topics"], name=topic)
         if one["error_code"] != "NONE":
             raise BrokerError(f"{self._first.place} can't create {topic}: {one['error_code']}")
         self._topics.append(topic)
@@ -496,11 +496,11 @@ class LiveCluster:
     def _await_leaders(self, topic: str, *, are_new: bool = True) -> None:
         until = time.monotonic() + PATIENCE_S
         while True:
-            asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
-            told = only("Metadata", self.ask(self.any, "Metadata", asked)["topics"], name=topic)
+            body = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
+            answer = only("Metadata", self.ask(self.any, "Metadata", body)["topics"], name=topic)
             found = {
                 (topic, one["partition_index"]): one["leader_id"]
-                for one in told["partitions"] or ()
+                for one in answer["partitions"] or ()
                 if one["error_code"] == "NONE" and one["leader_id"] >= 0
             }
             if len(found) == PARTITIONS and (not are_new or self._lead(topic, found)):
@@ -518,17 +518,17 @@ class LiveCluster:
                 for (_, number), leader in leaders.items()
                 if leader == node
             ]
-            asked = {"replica_id": -1, "topics": [{"name": topic, "partitions": partitions}]}
-            told = only("ListOffsets", self.ask(node, "ListOffsets", asked)["topics"], name=topic)
-            if any(one["error_code"] != "NONE" for one in told["partitions"] or ()):
+            body = {"replica_id": -1, "topics": [{"name": topic, "partitions": partitions}]}
+            answer = only("ListOffsets", self.ask(node, "ListOffsets", body)["topics"], name=topic)
+            if any(one["error_code"] != "NONE" for one in answer["partitions"] or ()):
                 return False
         return True
 
     def delete_records(self, topic: str, partition: int, before: int = -1) -> None:
         """Deletes a partition's records below the offset `before` (-1: all replicated ones)."""
         one = {"partition_index": partition, "offset": before}
-        asked = {"topics": [{"name": topic, "partitions": [one]}], "timeout_ms": PATIENCE_S * 1000}
-        self.ask(self.leader(topic, partition), "DeleteRecords", asked)
+        body = {"topics": [{"name": topic, "partitions": [one]}], "timeout_ms": PATIENCE_S * 1000}
+        self.ask(self.leader(topic, partition), "DeleteRecords", body)
 
     def partitions_of(self, topic: str) -> int:
         """The number of a topic's partitions."""
@@ -537,16 +537,16 @@ class LiveCluster:
     def topic_id(self, topic: str) -> UUID:
         """The id of one of the run's topics."""
         if topic not in self._ids:
-            asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
-            told = self.ask(self.any, "Metadata", asked, METADATA_WITH_IDS)
-            self._ids[topic] = only("Metadata", told["topics"], name=topic)["topic_id"]
+            body = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
+            answer = self.ask(self.any, "Metadata", body, METADATA_WITH_IDS)
+            self._ids[topic] = only("Metadata", answer["topics"], name=topic)["topic_id"]
         return self._ids[topic]
 
     def _topic(self, topic: str) -> list[dict[str, Any]]:
         """The description of a topic's partitions."""
-        asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
-        told = self.ask(self.any, "Metadata", asked)["topics"]
-        return only("Metadata", told, name=topic)["partitions"] or []
+        body = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
+        answer = self.ask(self.any, "Metadata", body)["topics"]
+        return only("Metadata", answer, name=topic)["partitions"] or []
 
     def close(self, *, keeps: bool = False) -> list[str]:
         """Removes the created topics and groups, unless `keeps`, and disconnects. Returns lines
@@ -570,8 +570,8 @@ class LiveCluster:
         return left
 
     def _remove_topics(self) -> None:
-        asked = {"topic_names": self._topics, "timeout": PATIENCE_S * 1000}
-        self.ask(self.controller, "DeleteTopics", asked)
+        body = {"topic_names": self._topics, "timeout": PATIENCE_S * 1000}
+        self.ask(self.controller, "DeleteTopics", body)
 
     def _remove_groups(self) -> None:
         if "DeleteGroups" in self.versions:

@@ -46,15 +46,15 @@ def use_up(cluster: LiveCluster, skips: Sequence[Skip]) -> None:
         while left:
             waves = [min(AS_OFTEN, skip.epoch - skip.now) for skip in left]
             for (skip, connection), wave in zip(left.items(), waves, strict=True):
-                asked = {"transactional_id": skip.name, "transaction_timeout": 60_000}
-                connection.send("InitProducerId", version, asked, wave)
+                body = {"transactional_id": skip.name, "transaction_timeout": 60_000}
+                connection.send("InitProducerId", version, body, wave)
                 cluster.sent += wave
             for (skip, connection), wave in zip([*left.items()], waves, strict=True):
                 del left[skip]
-                told = connection.receive("InitProducerId", version, wave)
-                if (error := refusal(told)) is not None:
+                answer = connection.receive("InitProducerId", version, wave)
+                if (error := refusal(answer)) is not None:
                     raise MissingPermissionError(connection.place, "InitProducerId", error, PREFIX)
-                now = told["producer_epoch"] if told["error_code"] == "NONE" else skip.now
+                now = answer["producer_epoch"] if answer["error_code"] == "NONE" else skip.now
                 if now > skip.now:
                     until = time.monotonic() + PATIENCE_S
                 if now < skip.epoch:

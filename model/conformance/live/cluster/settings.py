@@ -75,10 +75,10 @@ class Settings:
         without the permission."""
         for node in self._cluster.brokers if "DescribeConfigs" in self._cluster.versions else ():
             try:
-                told = self._described_settings(_BROKER, str(node), [*KNOWN])
+                answer = self._described_settings(_BROKER, str(node), [*KNOWN])
             except MissingPermissionError:
                 return
-            for name, config in told.items():
+            for name, config in answer.items():
                 if config["value"] != KNOWN[name]:
                     raise BrokerError(
                         f"broker {node} has {name}={config['value']}, but the tables assume "
@@ -90,10 +90,10 @@ class Settings:
         return int(self._described_setting(_BROKER, str(self._cluster.any), name)["value"])
 
     def _described_setting(self, kind: int, of: str, name: str) -> dict[str, Any]:
-        told = self._described_settings(kind, of, [name])
-        if name not in told:
+        answer = self._described_settings(kind, of, [name])
+        if name not in answer:
             raise BrokerError(f"{self._place} doesn't report {name}")
-        return told[name]
+        return answer[name]
 
     def _described_settings(
         self, kind: int, of: str, names: list[str]
@@ -101,8 +101,8 @@ class Settings:
         """The existing settings among `names`. A broker is asked for its own settings."""
         node = int(of) if kind == _BROKER else self._cluster.controller
         resource = {"resource_type": kind, "resource_name": of, "configuration_keys": names}
-        told = self._cluster.ask(node, "DescribeConfigs", {"resources": [resource]})
-        result = only("DescribeConfigs", told["results"])
+        answer = self._cluster.ask(node, "DescribeConfigs", {"resources": [resource]})
+        result = only("DescribeConfigs", answer["results"])
         if result["error_code"] != "NONE":
             raise NotToldError(
                 f"{self._place} doesn't report {', '.join(names)}: {result['error_code']}"
@@ -131,9 +131,9 @@ class Settings:
             return
         kind = _UPGRADE if level > now else _SAFE_DOWNGRADE
         update = {"feature": TRANSACTION_VERSION, "max_version_level": level, "upgrade_type": kind}
-        asked = {"timeout": 1000 * PATIENCE_S, "feature_updates": [update], "validate_only": False}
-        told = self._cluster.ask(self._cluster.controller, "UpdateFeatures", asked)
-        for one in (told, *(told.get("results") or ())):
+        body = {"timeout": 1000 * PATIENCE_S, "feature_updates": [update], "validate_only": False}
+        answer = self._cluster.ask(self._cluster.controller, "UpdateFeatures", body)
+        for one in (answer, *(answer.get("results") or ())):
             if one["error_code"] != "NONE":
                 raise BrokerError(f"{self._place}: {TRANSACTION_VERSION}: {one['error_code']}")
         self._level, until = level, time.monotonic() + PATIENCE_S
@@ -150,9 +150,9 @@ class Settings:
         kind, of = ALTERED[name]
         config = {"name": name, "value": value, "config_operation": int(value is None)}
         resource = {"resource_type": kind, "resource_name": of, "configs": [config]}
-        told = self._cluster.ask(
+        answer = self._cluster.ask(
             self._cluster.controller, "IncrementalAlterConfigs", {"resources": [resource]}
         )
-        response = only("IncrementalAlterConfigs", told["responses"])
+        response = only("IncrementalAlterConfigs", answer["responses"])
         if response["error_code"] != "NONE":
             raise BrokerError(f"{self._place}: {name}: {response['error_code']}")

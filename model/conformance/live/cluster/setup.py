@@ -46,10 +46,10 @@ def _keep(cluster: LiveCluster, error: NoAnswerError) -> None:
 def _give_out_ids(cluster: LiveCluster) -> None:
     for number in range(2 * PARTITIONS):
         name = f"{cluster.prefix}-{number}"
-        asked = {"transactional_id": name, "transaction_timeout": 60_000}
-        asked |= {"producer_id": -1, "producer_epoch": -1}
+        body = {"transactional_id": name, "transaction_timeout": 60_000}
+        body |= {"producer_id": -1, "producer_epoch": -1}
         until = time.monotonic() + PATIENCE_S
-        while _error(cluster, name, asked) in SOON:
+        while _error(cluster, name, body) in SOON:
             if time.monotonic() > until:
                 raise BrokerError(f"{cluster.place} hands out no producer id")
             time.sleep(0.05)

@@ -70,9 +70,9 @@ class Debugger:
             for one in self._classes(place.class_name):
                 for method in self._methods(one, place.pattern):
                     where = b"\x01" + one + method + bytes(8)
-                    asked = struct.pack(">bbib", _BREAKPOINT, _THREAD_ALONE, 2, _LOCATION_ONLY)
-                    asked += where + struct.pack(">bi", _COUNT, place.count)
-                    found.append(int.from_bytes(self._ask(_SET, asked)))
+                    body = struct.pack(">bbib", _BREAKPOINT, _THREAD_ALONE, 2, _LOCATION_ONLY)
+                    body += where + struct.pack(">bi", _COUNT, place.count)
+                    found.append(int.from_bytes(self._ask(_SET, body)))
         return found
 
     def held(self, breakpoints: Sequence[int], timeout_s: float) -> bool:
@@ -107,19 +107,19 @@ class Debugger:
 
     def _classes(self, name: str) -> list[bytes]:
         signature = f"L{name.replace('.', '/')};".encode()
-        told = self._ask(_CLASSES_BY_SIGNATURE, struct.pack(">i", len(signature)) + signature)
+        answer = self._ask(_CLASSES_BY_SIGNATURE, struct.pack(">i", len(signature)) + signature)
         size = 1 + self._of_class + 4
-        return [told[at + 1 : at + 1 + self._of_class] for at in range(4, len(told), size)]
+        return [answer[at + 1 : at + 1 + self._of_class] for at in range(4, len(answer), size)]
 
     def _methods(self, of: bytes, pattern: str) -> list[bytes]:
-        told, found, at = self._ask(_METHODS, of), list[bytes](), 4
-        for _ in range(int.from_bytes(told[:4])):
-            method = told[at : at + self._of_method]
+        answer, found, at = self._ask(_METHODS, of), list[bytes](), 4
+        for _ in range(int.from_bytes(answer[:4])):
+            method = answer[at : at + self._of_method]
             at += self._of_method
             words: list[str] = []
             for _ in range(2):  # the method's name and signature
-                size = int.from_bytes(told[at : at + 4])
-                words.append(told[at + 4 : at + 4 + size].decode(errors="replace"))
+                size = int.from_bytes(answer[at : at + 4])
+                words.append(answer[at + 4 : at + 4 + size].decode(errors="replace"))
                 at += 4 + size
             at += 4
             if re.match(pattern, "".join(words)):
@@ -133,10 +133,10 @@ class Debugger:
         while True:
             reply = self._packet()
             if reply is not None and reply[0] == number:
-                _, error, told = reply
+                _, error, answer = reply
                 if error and not may_fail:
                     raise BrokerError(f"{self.place} refuses the debugger's {command}: {error}")
-                return told
+                return answer
 
     def _send(self, command: tuple[int, int], data: bytes) -> int:
         self._number += 1

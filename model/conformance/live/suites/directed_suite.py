@@ -86,12 +86,12 @@ def _switched_off(event: str, cluster: Cluster, versions: Versions) -> set[tuple
         case "AddPartitionsByLeader":  # in version 2 leaders send the same request as clients
             return {api_versions.VERSION_1}
         case "AddPartitionsByLeaderResponse":
-            asked = ("Produce", "TxnOffsetCommit")
+            body = ("Produce", "TxnOffsetCommit")
         case _:
-            asked = (event,)
+            body = (event,)
     found = {
         api_versions.without(request, version)
-        for request in asked
+        for request in body
         for version in variants(request, versions)
     }
     return found or {of_cluster}
@@ -302,9 +302,9 @@ class _Search:
         if self.holds is None or not self.holds.at_last:
             return [node]
         found: list[Node] = []
-        asked = next(_beginnings({}, self.versions))
+        body = next(_beginnings({}, self.versions))
         for epoch in LAST_EPOCHS:
-            at = node.after(asked)
+            at = node.after(body)
             assert at is not None
             skipped = at[0].after({"skip_to_epoch": epoch, "transactional_id": NAME})
             assert skipped is not None
@@ -453,8 +453,8 @@ def _is_right(line: Line, node: Node) -> bool:
         return False
     if line["request"] == "InitProducerId":
         return line.get("producer_epoch", -1) == -1
-    told = node.told.get(NAME)
-    return (line["producer_id"], line["producer_epoch"]) == told
+    answer = node.told.get(NAME)
+    return (line["producer_id"], line["producer_epoch"]) == answer
 
 
 def _identities(own: tuple[int, int], others: Sequence[tuple[int, int]]) -> list[dict[str, int]]:
@@ -474,12 +474,12 @@ def _beginnings(told: Mapping[str | None, tuple[int, int]], versions: Versions) 
     """The possible InitProducerId requests."""
     name = "a"
     for version in variants("InitProducerId", versions):
-        asked = {"transactional_id": name, "transaction_timeout_ms": USUAL_MS}
-        yield _request("InitProducerId", version, **asked)
+        body = {"transactional_id": name, "transaction_timeout_ms": USUAL_MS}
+        yield _request("InitProducerId", version, **body)
         if name in told and version >= HELD_FROM:
             every = _identities(told[name], [])
             for who in (*every, every[0] | {"producer_epoch": -1}):
-                yield _request("InitProducerId", version, **asked, **who)
+                yield _request("InitProducerId", version, **body, **who)
     (newest, *_) = variants("InitProducerId", versions)
     short = {"transactional_id": name, "transaction_timeout_ms": SHORT_MS}
     yield _request("InitProducerId", newest, **short)
@@ -503,10 +503,10 @@ def _of_coordinator(
     for who in every:
         about = {"transactional_id": name, **who}
         for version in variants("AddPartitionsToTxn", versions):
-            asked = about | {"partitions": [PARTITION]}
-            yield _request("AddPartitionsToTxn", version, **asked)
+            body = about | {"partitions": [PARTITION]}
+            yield _request("AddPartitionsToTxn", version, **body)
             if api_versions.is_from_broker(version):
-                yield _request("AddPartitionsToTxn", version, **asked, verify_only=True)
+                yield _request("AddPartitionsToTxn", version, **body, verify_only=True)
         for result in ("COMMIT", "ABORT"):
             for version in variants("EndTxn", versions):
                 yield _request("EndTxn", version, **about, result=result)

@@ -111,9 +111,9 @@ class Drawn:
         """A client starts. An earlier client of the same id becomes a zombie."""
         name = self.draw.choice((*IDS, *IDS, None))
         timeout = self._wrong(USUAL_MS, (SHORT_MS * 30, 0, 900_001))
-        told = self._ask("InitProducerId", transactional_id=name, transaction_timeout_ms=timeout)
+        answer = self._ask("InitProducerId", transactional_id=name, transaction_timeout_ms=timeout)
         client = Client(name, -1, -1)
-        client.learn(told)
+        client.learn(answer)
         if client.producer_id >= 0:
             self.clients.append(client)
 
@@ -215,10 +215,10 @@ class Drawn:
         fields: dict[str, Any] = {**identity(who, client, self.clients), **sent}
         if client.transactional_id is not None and self.draw.random() < 0.95:
             fields["transactional_id"] = client.transactional_id
-        told = self._ask("Produce", partition=to, **fields)
+        answer = self._ask("Produce", partition=to, **fields)
         known = client.sent.setdefault(to, [])
         one = (sent["base_sequence"], sent["count"])
-        if told["error"] == "NONE" and who == "OWN" and one not in known:
+        if answer["error"] == "NONE" and who == "OWN" and one not in known:
             known.append(one)
 
     def _end(self, client: Client) -> None:
@@ -226,11 +226,11 @@ class Drawn:
             return
         if client.transactional_id is not None:
             who = self._wrong("OWN", _WHO)
-            told = self._ask(
+            answer = self._ask(
                 "EndTxn",
                 transactional_id=client.transactional_id,
                 **identity(who, client, self.clients),
                 result=self.draw.choice(("COMMIT", "COMMIT", "ABORT")),
             )
             if who == "OWN":
-                client.learn(told)
+                client.learn(answer)
