@@ -55,8 +55,8 @@ def test_an_executor_is_started_as_sparks_own_image_does() -> None:
     [
         ([], "", "this image is for Spark's executors"),
         (["driver"], "", "this image is for Spark's executors"),
-        (["executor"], "SPARK_EXECUTOR_ID", "there is no SPARK_EXECUTOR_ID"),
-        (["executor"], MEMORY, f"there is no {MEMORY}"),
+        (["executor"], "SPARK_EXECUTOR_ID", "it lacks SPARK_EXECUTOR_ID"),
+        (["executor"], MEMORY, f"it lacks {MEMORY}"),
     ],
 )
 def test_what_spark_has_not_started_is_refused(given: list[str], lacking: str, says: str) -> None:

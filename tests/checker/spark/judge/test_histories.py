@@ -402,7 +402,7 @@ def test_what_cannot_be_judged_is_one_line_and_leaves_nothing(
 ) -> None:
     example = EXAMPLES / "fenced.jsonl"
     for source, output, told in (
-        (tmp_path / "gone", "out", f"there is no {tmp_path}/gone"),
+        (tmp_path / "gone", "out", f"{tmp_path}/gone doesn't exist"),
         (broken["empty"], "out", f"{tmp_path}/empty holds no file"),
         (broken["other"], "out", "a history has no column colour: it has request, "),
         (broken["lacking"], "out", "lacking.parquet: it lacks the column start"),
