@@ -611,7 +611,7 @@ def test_a_hanging_transaction_beside_a_compacted_transaction_log(
     broker.judge()
     without(0, 1, 3, topic=DECISIONS)(tmp_path)
     found = judge_segments([tmp_path])
-    (wrong,) = [each for each in found.every if "end to come" in each.what]
+    (wrong,) = [each for each in found.every if "will get no end" in each.what]
     assert f"producer {producer}'s transaction from offset 7 will get no end" in wrong.what
     path = log_of(tmp_path, DECISIONS)
     path.rename(path.with_name(f"{2:020}.log"))  # what was before may have the newest of others
