@@ -6,11 +6,14 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from heapq import nsmallest
 from pathlib import Path
 from typing import Any
 
-from ..checksums import program
+import numpy as np
+
+from ..checksums import DamagedError, program
 from ..garbage import nothing_to_collect
 from ..language import DeclarationError, Instance
 from ..language.instances.instance import ending_anywhere, ends_anywhere
@@ -242,13 +245,20 @@ def _search(
     def on_level(progress: Progress) -> None:
         level = progress.depth - 1
         found = explorer.found
-        checkpoint.save(level, explorer.level_bytes(level), found.taken, found.first, found.seconds)
+        if level >= len(checkpoint.levels):
+            is_kept = explorer.spilled is not None
+            content = explorer.kept() if is_kept else explorer.level_bytes(level)
+            checkpoint.save(
+                level, explorer.frontier, content, found.taken, found.first, found.seconds,
+                explorer.form if is_kept else None,
+            )  # fmt: skip
         if on_progress is not None:
             on_progress(progress)
 
     with closing(checkpoint):
         if options.resume is None:
             checkpoint.begin()
+            _keep(explorer, checkpoint)
             insert_initials(prepared, explorer)
         elif not _taken_over(prepared, explorer, checkpoint):
             return
@@ -259,6 +269,15 @@ def _search(
             depth=options.depth,
             until=options.until,
         )
+
+
+def _keep(explorer: Explorer, checkpoint: Checkpoint) -> None:
+    """Keeps states that go on disk in a checkpoint."""
+    if explorer.disk is not None:
+        explorer.disk.keep(checkpoint.records)
+        explorer.disk.rewriting = checkpoint.rewriting
+        form = partial(explorer.form, rewritten=True)
+        explorer.disk.rewritten = partial(checkpoint.rewritten, form)
 
 
 def _leave_out(prepared: Prepared, explorer: Explorer, options: Options) -> Callable[[int], bool]:
@@ -281,7 +300,11 @@ def _taken_over(prepared: Prepared, explorer: Explorer, checkpoint: Checkpoint) 
     of another run.
     """
     found = explorer.found
-    for level, states in enumerate(checkpoint.load()):
+    saved = checkpoint.load()
+    _keep(explorer, checkpoint)
+    if checkpoint.spilled is not None:
+        return _reopened(prepared, explorer, checkpoint, saved)
+    for level, states in enumerate(saved):
         if level == 0 and not _same(states, prepared.initials(), prepared.packing.stride):
             raise CheckpointError(
                 f"{checkpoint.folder} holds another run: its initial states differ"
@@ -299,6 +322,47 @@ def _taken_over(prepared: Prepared, explorer: Explorer, checkpoint: Checkpoint) 
         if explorer.frontier != checkpoint.levels[level]["states"]:
             raise CheckpointError(
                 f"{checkpoint.folder}: level {level} holds a state twice; {REMEDY}"
+            )
+    explorer.resume(checkpoint.taken, checkpoint.first, checkpoint.seconds)
+    return True
+
+
+def _reopened(
+    prepared: Prepared, explorer: Explorer, checkpoint: Checkpoint, contents: Iterable[bytes]
+) -> bool:
+    """Takes over the states on disk of a checkpoint; False if memory is short, or the disk is full.
+    Raises CheckpointError for damaged or other states.
+    """
+    folder, form, found = checkpoint.folder, checkpoint.spilled, explorer.found
+    assert form is not None
+    if explorer.disk is None:
+        raise CheckpointError(f"{folder} has its states on disk: give --spill DIR as well")
+    packing, leaves, initials = prepared.packing, prepared.grounded.leaves, prepared.initials()
+    words = np.zeros(8 * packing.words, dtype=np.uint8)
+    words[: packing.stride] = np.frombuffer(initials, np.uint8, packing.stride)
+
+    def valid(begin: int, end: int, rows: Any) -> bool:
+        states = np.tile(words, (len(rows), 1))
+        states[:, 8 * begin : 8 * end] = rows
+        return in_ranges(states[:, : packing.stride].tobytes(), packing, leaves)
+
+    try:
+        explorer.disk.reopen()
+        if not explorer.reopen(form, contents, valid):
+            found.states, found.depth = explorer.count, len(checkpoint.levels)
+            found.stopped = found.stopped or MEMORY
+            return False
+    except OSError as error:
+        raise CheckpointError(f"can't read {checkpoint.records}: {error.strerror}") from None
+    except DamagedError as error:
+        raise CheckpointError(f"{checkpoint.records}: {error}; {REMEDY}") from None
+    if not _same(b"".join(explorer.level_bytes(0)), initials, packing.stride):
+        raise CheckpointError(f"{folder} holds another run: its initial states differ")
+    if not form["ends"]:
+        every = explorer.store.all_rows()
+        if not all(in_ranges(rows.tobytes(), packing, leaves) for rows in every):
+            raise CheckpointError(
+                f"{checkpoint.records} holds a value that is out of its range; {REMEDY}"
             )
     explorer.resume(checkpoint.taken, checkpoint.first, checkpoint.seconds)
     return True

@@ -116,6 +116,10 @@ class SearchOptions:
         typer.Option("--resume", metavar="DIR", help="Continue a checkpoint, or a Spark run."),
     ] = None
 
+    def words_after(self, saved: object) -> str:
+        """The words after --resume that continue a run saved there."""
+        return str(saved) if self.spill is None else f"{saved} --spill {self.spill}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class SparkRun(EngineOptions):
@@ -258,7 +262,7 @@ def check(
     runs.remember(result)
     console = screen()
     saved = result.engine.get("storage") or search.resume or search.checkpoint
-    resume = None if saved is None else str(saved)
+    resume = None if saved is None else search.words_after(saved)
     summary.tell(result, console, coverage=wanted.coverage, resume=resume)
     data = result.as_json()
     if baseline is not None:

@@ -25,6 +25,7 @@ from weakref import ref
 import numpy as np
 import psutil
 
+from ....checksums import DamagedError
 from ..cache.kernel import Kernel
 from ..cache.object_code import BEST, PLAIN
 from ..codegen.property_groups import WATCHED
@@ -32,7 +33,9 @@ from ..codegen.sharing import RANGE, flags_in
 from ..jit.functions import Passed, compiling_seconds
 from ..jit.interrupts import unbroken
 from ..store.disk import Disk
+from ..store.kept import Kept, parts_of
 from ..store.pack import Packing
+from ..store.part_plan import Plan
 from ..store.part_store import DIVIDED_FROM, cut_of, taken_over
 from ..store.parts import Parts
 from ..store.store import MOST_PER_SHARD, SHARDS, Store
@@ -47,11 +50,13 @@ INTERRUPTED = "interrupted"  # the cause of a stop without a limit
 MEMORY, DISK, DEPTH, TIME = "memory", "disk", "depth", "time"  # limits
 PLACES = "places"  # another limit: the places of the visited set
 NO_PLACES = "more memory doesn't help, but more shards on Spark do (--engine spark, --shards)"
+DAMAGED = "it is damaged"
 NO_PREDECESSOR = "a state of the search has no predecessor in the level before it"
 IMPROVED_FROM = {BEST: 1 << 22, PLAIN: 1 << 19}
 """The least states for which code of each effort pays, the most effort first."""
 LEAST_BYTES = 7  # of a state that is kept by its parts, with its entry in a table
 IN_BUCKETS = 3  # a round's successors take one third of the memory of whole states
+MOST_FRESH = 1 / 4  # of memory, for records and tables of another process on disk
 PER_ROUND = 256  # bytes of states for each state of a round, if parts are kept
 
 
@@ -150,6 +155,7 @@ class Explorer:
         self.memory_limit = memory_limit
         self.disk = disk
         self.spilled: int | None = None  # the first level with states on disk
+        self._kept: Kept | None = None
         self.base = psutil.Process().memory_info().rss
         self.rows = rows
         self.room = room = max(0, memory_limit - self.base)
@@ -214,11 +220,86 @@ class Explorer:
         if self.disk is None or self.spilled is not None:
             self._tell_full()
             return False
-        if not self.store.spill(self.disk, at_once=min(1, self.threads / TURNS)):
+        if not self.store.spill(self.disk, at_once=self._at_once):
             self._tell_full()
             return False
         self.spilled = max(0, self.depth - 1)
         self.asked = True  # no division into parts on disk
+        return True
+
+    @property
+    def _at_once(self) -> float:
+        """The part of the records and tables that all threads fill at the same time."""
+        return min(1, self.threads / TURNS)
+
+    def kept(self) -> Iterator[bytes]:
+        """The new contents of parts, for another process that takes over the states on disk. The
+        last level must not be expanded yet.
+        """
+        if self._kept is None:
+            self._kept = Kept(self.store)
+        for worker in self.workers:  # numbers are saved once: none below the last one is left
+            worker.own[:] = 0
+        return self._kept.contents()
+
+    def form(self, *, rewritten: bool = False) -> dict[str, Any]:
+        """The form of the states on disk at the end of the last level, after `kept`. Raises
+        OSError.
+        """
+        assert self._kept is not None
+        assert self.spilled is not None
+        if rewritten:
+            self._kept.restart()
+        return self._kept.form(self.levels, self.spilled)
+
+    def reopen(
+        self,
+        form: dict[str, Any],
+        contents: Iterable[bytes],
+        valid: Callable[[int, int, Any], bool],
+    ) -> bool:
+        """Takes over another process's states on disk, and fills their tables again; False if
+        memory is short, or the disk is full. `contents` and `valid` are those of `parts_of`.
+
+        Raises DamagedError if the records or contents differ from those of the form.
+        """
+        assert self.disk is not None
+
+        def new(plan: Plan) -> Parts:
+            return Parts(plan, self.room // 2, self.asking, spans=self.kernel.spans)
+
+        self.asked = True
+        most, counts = form["most"], form["counts"][-1]
+        try:
+            parts = parts_of(form, contents, new, valid)
+            self.store = store = Store(self.stride, LEAST_FILLED, self.asking, parts=parts)
+            most_fresh = int(self.room * MOST_FRESH)
+            store.reopen(self.disk, counts, most, self._at_once, most_fresh)
+        except MemoryError:
+            self.found.stopped = MEMORY
+            return False
+        self._kept = Kept(store)
+        self._kept.resume(form)
+        for worker in self.workers:
+            worker.work_on(len(form["ends"]))
+        used = np.array(form["used"], dtype=np.int64)
+        shards = iter(range(SHARDS))  # the threads share the iterator
+        whole = all(self.each(self._find_again, [(shards, used)] * self.threads))
+        if self._kept.checksum != form["records"] and whole:
+            raise DamagedError(DAMAGED)
+        self.levels, self.spilled = [*form["counts"]], form["since"]
+        self._tell_full()
+        return whole
+
+    def _find_again(self, shards: Iterator[int], used: Any) -> bool:
+        assert self._kept is not None
+        for shard in shards:
+            self.store.bring(shard)
+            self._kept.look_at(shard, int(self.store.counts[shard]))
+            if not self.store.all_given(shard, used):
+                raise DamagedError(DAMAGED)
+            if not self.store.found_again(shard):
+                return False
         return True
 
     def _tell_full(self) -> None:
@@ -615,7 +696,7 @@ def why_stopped(carrier: Carrier) -> str:
         what, more = "the visited set has no more places", f": {NO_PLACES}"
     if isinstance(carrier, Explorer):
         if found.stopped == DISK and carrier.disk is not None:
-            what = f"no disk space left in {carrier.disk.folder} ({carrier.disk.why})"
+            what = f"no disk space left in {carrier.disk.refused} ({carrier.disk.why})"
         if found.stopped == MEMORY and not carrier.room:
             base = carrier.base / 2**20
             more = f": it is below the {base:,.0f} MiB that the process takes without any state"
@@ -628,5 +709,5 @@ def spilled(carrier: Carrier) -> Iterator[str]:
         size = carrier.disk.taken / 2**20
         yield (
             f"memory was short at level {carrier.spilled}: from there on states were kept in "
-            f"{carrier.disk.folder}, {size:,.0f} MiB"
+            f"{carrier.disk.folder_of('states')}, {size:,.0f} MiB"
         )

@@ -42,6 +42,7 @@ from .part_plan import Plan
 
 CHUNK = 64  # numbers that a thread takes at a time
 LEAST_SLOTS = 1 << 10
+SLOTS_AT_ONCE = 1 << 20
 LEAST_BITS, MORE_BITS, MOST_BITS = 10, 2, 32  # of a number; it grows by MORE_BITS
 KEYS, SLOTS, SIZE, LIMIT, USED, FIRST, WORDS, BITS, GROUPS, HELD_IN = range(10)
 """The fields of a part's row: the addresses of its contents and of the slots of their hash table;
@@ -347,19 +348,43 @@ def rewrite_records(states, counts, width, parts, wider, widened, numbers, words
 @compiled
 def move_slots(slots, size, parts, part):
     """Fills a part's empty hash table with the contents of the old `slots`."""
-    words = parts[part, WORDS]
-    numbers = numbers_in(parts[part, SIZE])
     for old in range(size):
         held = uint64(load32(slots + 4 * old)) & numbers_in(size)
         if held != uint64(0):
-            key = parts[part, KEYS] + 8 * words * (np.int64(held) - 1)
-            h = hash_part(key, words, ~uint64(0))
-            at = slot_of(h, parts[part, SIZE])
-            while load32(parts[part, SLOTS] + 4 * at) != 0:
-                at += 1
-                if at == parts[part, SIZE]:
-                    at = 0
-            store32(parts[part, SLOTS] + 4 * at, uint32(mark_of(h, numbers) | held))
+            _fill_slot(held, parts, part)
+
+
+@compiled
+def fill_slots(numbers, parts, part):
+    """Fills a part's hash table with the contents of these numbers, which it doesn't hold."""
+    for number in numbers:
+        _fill_slot(uint64(number + 1), parts, part)
+
+
+@compiled(inline="always")
+def _fill_slot(held, parts, part):
+    """Puts a number plus 1 into the first empty slot for its content."""
+    words, size = parts[part, WORDS], parts[part, SIZE]
+    h = hash_part(parts[part, KEYS] + 8 * words * (np.int64(held) - 1), words, ~uint64(0))
+    at = slot_of(h, size)
+    while load32(parts[part, SLOTS] + 4 * at) != 0:
+        at += 1
+        if at == size:
+            at = 0
+    store32(parts[part, SLOTS] + 4 * at, uint32(mark_of(h, numbers_in(size)) | held))
+
+
+@compiled
+def all_given(states, count, shard, parts, used, width, numbers):
+    """Whether the numbers of all parts of `count` records are below `used`. `numbers` is scratch
+    memory for a state's numbers.
+    """
+    for at in range(count):
+        read_record(states + at * width, shard, parts, numbers)
+        for part in range(parts.shape[0]):
+            if numbers[part] >= used[part]:
+                return False
+    return True
 
 
 class Parts:
@@ -422,6 +447,39 @@ class Parts:
             self.rows[part, SLOTS] = self._slots[part].address
         self.rows[:, [USED, BITS]] = rows[:, [USED, BITS]]
         self.rows[:, LIMIT] = self._room()
+
+    def restore(self, slots: Any, used: Any, bits: Any) -> None:
+        """Takes over the state of another process's parts, without the contents: the slots, the
+        given numbers and the bits of each part. Raises MemoryError if there is no room.
+        """
+        if (used > self._most).any():
+            raise MemoryError
+        rows = self.rows.copy()
+        rows[:, SIZE], rows[:, USED], rows[:, BITS] = slots, used, bits
+        self.resume(rows)
+
+    def put(self, part: int, numbers: Any, contents: Any) -> None:
+        """Stores contents, given as rows of bytes, under numbers that another process gave."""
+        self._contents(part)[numbers] = contents
+        fill_slots(numbers, self.rows, part)
+
+    def numbers(self, part: int, first: int) -> Any:
+        """The numbers from `first` on that have a content, ascending."""
+        size, found = int(self.rows[part, SIZE]), list[Any]()
+        slots = self._slots[part].array[: 4 * size].view(np.uint32)
+        for at in range(0, size, SLOTS_AT_ONCE):
+            held = slots[at : at + SLOTS_AT_ONCE] & np.uint32(size - 1)
+            found.append(held[held > first])
+        return np.sort(np.concatenate(found)).astype(np.int64) - 1
+
+    def contents(self, part: int, numbers: Any) -> Any:
+        """The contents with these numbers, as rows of bytes."""
+        return self._contents(part)[numbers]
+
+    def _contents(self, part: int) -> Any:
+        size = 8 * int(self.rows[part, WORDS])
+        array = self.regions[part].array
+        return array[: len(array) // size * size].reshape(-1, size)
 
     @property
     def width(self) -> int:

@@ -60,6 +60,7 @@ from .parts import (
     KEYS,
     WORDS,
     Parts,
+    all_given,
     prefetch_content,
     read_record,
     rewrite_records,
@@ -488,6 +489,8 @@ class Store:
             self.rows_of_parts[:, BITS] = before[:, BITS]  # the records still have the old bits
             return False
         self.form[WIDTH] = wider
+        if self.disk is not None:
+            self.disk.rewriting()
         for shard in range(SHARDS):
             only = np.zeros_like(self.counts)
             only[shard] = self.counts[shard]
@@ -503,6 +506,8 @@ class Store:
             )
             self._index(shard)
             self.looked_at(self.held // SHARDS)
+        if self.disk is not None:
+            self.disk.rewritten()
         return True
 
     @property
@@ -544,20 +549,15 @@ class Store:
         memory, with the part `at_once` that is read before a call of `looked_at`. False if the disk
         is full: nothing is changed then.
         """
-        widest = self.width if self.parts is None else self.parts.widest
         # more places than the disk has room for would waste addresses
         fitting = (disk.free + self.memory) // (SHARDS * self.width)
         most = min(MOST_PER_SHARD, max(self.most, int(fitting)))
         groups = max(self.most_groups, -(-most // self.room))
-        sizes = {"states": most * widest + SLACK, "tables": groups * GROUP}
-        new: dict[str, tuple[Region, Any]] = {}
-        for name, size in sizes.items():
-            try:
-                region = disk.region(name, _whole_pages(size) * SHARDS)
-            except MemoryError as error:
-                disk.why = str(error)
-                return False
-            new[name] = region, _divided(region, range(SHARDS))
+        try:
+            new = self._regions(disk, most, groups)
+        except MemoryError as error:
+            disk.why = str(error)
+            return False
         used = {"states": self.counts * self.width + SLACK, "tables": self.groups * GROUP}
         for name, (region, addresses) in new.items():
             for address, size in zip(addresses, used[name], strict=True):
@@ -572,12 +572,71 @@ class Store:
                 region.array[target : target + size] = before.array[source : source + size]
                 region.forget(target, region.size // SHARDS)
                 before.forget(source, each)
+        self._use(disk, new, most, groups)
+        self.at_once, self.most_fresh = at_once, self.held // 2
+        return True
+
+    def _regions(self, disk: Disk, most: int, groups: int) -> dict[str, tuple[Region, Any]]:
+        """Regions on disk for records and tables, with the shards' addresses. Raises
+        MemoryError.
+        """
+        widest = self.width if self.parts is None else self.parts.widest
+        sizes = {"states": most * widest + SLACK, "tables": groups * GROUP}
+        new: dict[str, tuple[Region, Any]] = {}
+        for name, size in sizes.items():
+            region = disk.region(name, _whole_pages(size) * SHARDS)
+            new[name] = region, _divided(region, range(SHARDS))
+        return new
+
+    def _use(self, disk: Disk, new: dict[str, tuple[Region, Any]], most: int, groups: int) -> None:
         (self._states, self.states), (self._tables, self.tables) = new["states"], new["tables"]
         self.most, self.most_groups = most, groups
         self.places = self.counts.copy()
         self._pass()
-        self.disk, self.at_once, self.most_fresh = disk, at_once, self.held // 2
+        self.disk = disk
+
+    def reopen(self, disk: Disk, counts: Any, most: int, at_once: float, most_fresh: int) -> None:
+        """Takes over another process's records on disk: the first `counts` of each shard, which
+        holds at most `most`. The tables are empty (see `found_again`). Up to `most_fresh` bytes of
+        records and tables stay in memory, with the part `at_once` (see `spill`). Raises
+        MemoryError.
+        """
+        self.form[WIDTH] = self.width if self.parts is None else self.parts.width
+        self.counts[:] = counts
+        groups = max(LEAST_GROUPS, -(-most // self.room))
+        self._use(disk, self._regions(disk, most, groups), most, groups)
+        self.at_once, self.most_fresh = at_once, most_fresh
+
+    def found_again(self, shard: int) -> bool:
+        """Fills a shard's table on disk, with room for a tenth more states. False if the disk is
+        full.
+        """
+        count = int(self.counts[shard]) + BLOCK
+        groups = max(LEAST_GROUPS, -(-(count + count // 10) // self.room))
+        self.groups[shard] = min(groups, self.most_groups)
+        if not self._take("tables", shard, GROUP * int(self.groups[shard])):
+            return False
+        self._index(shard)
+        self.looked_at(int(self.counts[shard]) * self.width + GROUP * int(self.groups[shard]))
         return True
+
+    def all_given(self, shard: int, used: Any) -> bool:
+        """Whether the numbers in a shard's records are below those of `used`, for each part."""
+        if self.parts is None:
+            return True
+        numbers = np.zeros(len(used), dtype=np.int64)
+        return bool(
+            all_given(
+                self.states[shard], self.counts[shard], self.named[shard], self.rows_of_parts,
+                used, self.width, numbers,
+            )
+        )  # fmt: skip
+
+    def written(self, shard: int, start: int, end: int) -> Iterator[bytes]:
+        """A shard's records from position `start` up to `end`, as they are in the file."""
+        assert self.disk is not None
+        place = int(self.states[shard]) - self._states.address
+        return self.disk.read(place + start * self.width, (end - start) * self.width)
 
     def looked_at(self, size: int) -> None:
         """Counts up to `size` bytes of records and tables that a worker has read. Reading brings

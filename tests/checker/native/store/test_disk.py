@@ -143,7 +143,7 @@ def test_a_full_disk_ends_a_run_that_can_be_resumed(
         assert found(full) == found(whole)
         return
     assert full.verdict is Verdict.INCONCLUSIVE
-    assert full.reason.startswith(f"no disk space left in {disk} (No space left on device)")
+    assert full.reason.startswith(f"no disk space left in {saved} (No space left on device)")
     assert 100 < full.states < whole.states
     assert found(check(system, Options(resume=saved, spill=disk))) == found(whole)
     assert not [*disk.iterdir()]
