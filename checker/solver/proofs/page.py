@@ -39,11 +39,6 @@ ROOT = Path(__file__).parents[3]
 _NUMBER = re.compile(r"\A\d+\.")
 _OPEN = re.compile(r"properties are proved, for any (?P<names>[^*]*)\*\*")
 _DIGEST = re.compile(r"^Digest of [^`]*: `(?P<digest>\w+)`\.$", re.MULTILINE)
-_EARLIER = re.compile(
-    r"^Proved of the tables before they were rewritten as literal rows on 28 November 2026; not "
-    r"repeated since\. Digest of the rows, properties and lemmas of then: `(?P<digest>\w+)`\.$",
-    re.MULTILINE,
-)
 HEAD = """# Proofs
 
 What `epochfence prove` proves, beyond the bounds of a check. Constants that only bound numbers
@@ -103,11 +98,6 @@ mid-sequence (KAFKA-12152), and the lemmas don't hold.
 
 A section has a digest of the rows, properties and lemmas that it is of, however they are named. A
 test computes all of them and names each section that isn't of today's rows.
-
-On 28 November 2026 the tables were rewritten as literal rows. That changed the form of most
-conditions, and so the digests, but was meant to change no behaviour. Some proofs have not been
-repeated since. The last line of such a section says so, and has the digest of the earlier tables.
-What the first tables and the text above say of these sections was proved of the earlier tables.
 
 This page is written by `make proofs`; `make proofs SECTIONS="5 6"` writes the fifth and the sixth
 of its sections, `SECTIONS=transactions` those of a system. Times are of Z3's processor, on the
@@ -346,14 +336,6 @@ def todays(case: Case, text: str) -> set[str | None]:
         asked(replace(case, protocol=release, switch_on=on), text)
         for release, on in _placed(case, text).releases
     }
-
-
-def earlier_digest(text: str) -> str | None:
-    """The digest of the tables before they became literal rows, if a section's proofs are about
-    those tables. None if the section has a newer digest as well.
-    """
-    found = _EARLIER.search(text)
-    return found["digest"] if found and not _DIGEST.search(text) else None
 
 
 def digest_line(case: Case, text: str) -> str:

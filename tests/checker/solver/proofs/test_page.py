@@ -24,13 +24,6 @@ USED = re.compile(
     r"^\| \S+ \| .*? \| \*\*proved\*\*.*? \| (?P<lemmas>[^|]+) \| \d+ \|", re.MULTILINE
 )
 
-# Sections proved of the tables before they became literal rows, with the digests of those tables.
-# Once `make proofs SECTIONS=...` repeats a section, remove it here. Never add one.
-EARLIER = {
-    5: "bb1237f0d696a0b0",
-    14: "e12bf71fe113fc64",
-}
-
 QUICK = Case("bench/ktx.py", {"I": 2}, ("NoHanging",))
 
 
@@ -53,40 +46,8 @@ def test_the_page_tells_every_property_as_it_is_declared() -> None:
 @pytest.mark.slow(3)
 @pytest.mark.parametrize("at", range(len(CASES)), ids=lambda at: f"section {at + 1}")
 def test_each_section_is_of_todays_rows_properties_and_lemmas(at: int) -> None:
-    """At each release that it names; or it says that it is of earlier tables, and is recorded."""
-    case, text = CASES[at], parts()[at]
-    if at + 1 in EARLIER:
-        now = page.todays(case, text)
-        assert len(now) == 1, "Z3 is asked something else at a release that the section names"
-        assert EARLIER[at + 1] not in now, f"section {at + 1} is of today's tables: it must say so"
-    else:
-        assert page.is_current(case, text), f'make proofs SECTIONS="{at + 1}"'
-
-
-def test_sections_of_earlier_tables_are_those_that_are_recorded() -> None:
-    told = {at: page.earlier_digest(text) for at, text in enumerate(parts(), 1)}
-    assert {at: digest for at, digest in told.items() if digest is not None} == EARLIER
-
-
-def test_a_section_with_a_digest_of_its_own_is_not_of_earlier_tables() -> None:
-    line = (
-        "Proved of the tables before they were rewritten as literal rows on 28 November 2026; not "
-        "repeated since. Digest of the rows, properties and lemmas of then: `0123456789abcdef`.\n"
-    )
-    assert page.earlier_digest(f"## 1. x\n\n{line}") == "0123456789abcdef"
-    assert page.earlier_digest(f"{parts()[0]}\n{line}") is None
-    assert page.earlier_digest(f"## 1. x\n\n{line.replace('not repeated', 'repeated')}") is None
-
-
-def test_a_section_of_earlier_tables_is_not_current() -> None:
-    own = page.digest_line(CASES[0], parts()[0]).strip()
-    digest = own.split("`")[1]
-    line = (
-        "Proved of the tables before they were rewritten as literal rows on 28 November 2026; not "
-        f"repeated since. Digest of the rows, properties and lemmas of then: `{digest}`."
-    )
-    assert page.is_current(CASES[0], parts()[0])
-    assert not page.is_current(CASES[0], parts()[0].replace(own, line))
+    """At each release that it names."""
+    assert page.is_current(CASES[at], parts()[at]), f'make proofs SECTIONS="{at + 1}"'
 
 
 @pytest.mark.parametrize(
