@@ -95,7 +95,7 @@ def test_every_name_in_a_shipped_table_is_explained_once(name: str) -> None:
     for table in system.tables:
         names = Names(table)
         text = decision_table(table, system.protocols)
-        explained = re.findall(r"^([\w.]+) =", text.rpartition("where\n")[2], re.MULTILINE)
+        explained = re.findall(r"^([\w.]+) =", text.rpartition("\nwhere\n")[2], re.MULTILINE)
         guards = [rewrite(row.guard, names.leaves.get) for row in table.rows]
         leaves = {leaf.data.name for leaf in names.leaves.values()}
         used = {

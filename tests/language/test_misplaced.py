@@ -167,8 +167,8 @@ TWINS: dict[str, tuple[Callable[[], Any], str]] = {
         "record types are called R"),
     "keys of a quantifier": (
         lambda: lang.all_of(OTHER.variable("o"), True), "key types are called client"),
-    "constants": (lambda: y <= lang.constant("N", 3), "`N` is another constant"),
-    "features": (lambda: lang.feature("F", None), "`F` is another feature"),
+    "constants": (lambda: y <= lang.constant("N", 3), "`N` isn't the constant with this name"),
+    "features": (lambda: lang.feature("F", None), "`F` isn't the feature with this name"),
 }  # fmt: skip
 
 

@@ -82,10 +82,13 @@ def _row(**parts: Any) -> Any:
 
 ROOT = Path(__file__).parents[2]
 LATE: dict[str, tuple[Callable[[], Any], str]] = {
-    "a row": (lambda: _row(set={votes[x]: 1}), r"table machine.tick: row 'r': .*a map of 2 keys"),
+    "a row": (
+        lambda: _row(set={votes[x]: 1}),
+        r"table machine.tick: row 'r': .*the 2 keys of the map",
+    ),
     "a property": (
         lambda: _system(properties=(lang.invariant("P", votes[x] == 1, "P."),)),
-        "property P: .*a map of 2 keys",
+        "property P: .*the 2 keys of the map",
     ),
     "what is much": (
         lambda: _system(properties=(lang.invariant("P", _nested(), "P."),)),
@@ -96,12 +99,12 @@ LATE: dict[str, tuple[Callable[[], Any], str]] = {
         "is -1, below 0",
     ),
     "a budget": (lambda: _system(budgets={tick: N - 2}), "is -1, below 0"),
-    "terminal": (lambda: _system(terminal=votes[x] == 1), "terminal: .*a map of 2 keys"),
+    "terminal": (lambda: _system(terminal=votes[x] == 1), "terminal: .*the 2 keys of the map"),
     "what is sent": (
         lambda: _row(
             send=(lang.to_each(lang.variable("v", lang.Int(0, 200_000)), True, Say(place=0)),)
         ),
-        "table machine.tick, row 'r': Say to 200,001 at once",
+        "table machine.tick, row 'r': Say is sent 200,001 times at once",
     ),
 }
 

@@ -149,5 +149,5 @@ def test_a_run_in_brief_names_the_states_and_the_harmful_step(name: str, seed: i
 
 def test_a_log_of_something_else_is_refused() -> None:
     field = Machine("m").field("x", Int(0, 1))
-    with pytest.raises(DeclarationError, match="is no element"):
+    with pytest.raises(DeclarationError, match="isn't an element"):
         Log("log", field, position(field))
