@@ -71,7 +71,9 @@ def check(
         if options.spark or options.checkpoint or options.resume:
             raise DeclarationError("keep_going can't be used with Spark or a checkpoint")
         if options.all_traces > 1:
-            raise DeclarationError("keep_going finds one counterexample of each property alone")
+            raise DeclarationError(
+                "keep_going finds only one counterexample of each property: leave all_traces out"
+            )
         check_number(instance)
     if not options.deadlock:
         instance = ending_anywhere(instance)

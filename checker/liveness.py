@@ -146,7 +146,7 @@ class LivenessSearch:
 
     def _take(self, size: int) -> None:
         if not self.explorer.may_take(self.held + size):
-            raise MemoryError(f"{size:,} bytes for the search of cycles")
+            raise MemoryError(f"{size:,} bytes to check progress")
         self.held += size
         self.most = max(self.most, self.held)
 

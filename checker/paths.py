@@ -209,7 +209,7 @@ class _Graph:
         shown, taken = followed(machine, Lasso(packed, labels, last), self.prepared.pack)
         met = [machine.holds(aim.of.expression, state, bound=aim.bound) for state in shown[first:]]
         if any(met[:-1]) or met[-1] == (loop is not None):
-            raise ReplayError("a path doesn't end in the state that an engine says")
+            raise ReplayError("a path doesn't end where an engine says that it ends")
         if not machine.holds(aim.of.premise, shown[first], bound=aim.bound):
             raise ReplayError("a path begins where an engine says it doesn't")
         trace = replace(shown_trace(instance, shown, taken, ""), loop=loop)

@@ -173,7 +173,7 @@ class Expression(Refused):
         """This expression for the instance `key` of a machine, read from outside of the machine.
 
         Raises DeclarationError if a quantifier in it would bind a variable of `key`, or if none of
-        its fields belongs to an instance.
+        its fields needs an instance.
         """
         instance = lift(key)
         named = {node for node in children_first(instance) if node.op in ("variable", "element")}
@@ -190,7 +190,7 @@ class Expression(Refused):
         placed = rewrite(self, place)
         if placed is self and any(node.op == "field" for node in children_first(self)):
             raise DeclarationError(
-                f"`{self}`.at({key}): none of its fields belongs to an instance: leave .at() out"
+                f"`{self}`.at({key}): none of its fields needs an instance: leave .at() out"
             )
         return placed
 

@@ -135,9 +135,10 @@ def _errors(
         check_kind(where, error, Expression)
         try:
             if kind is None or not fits(type_of(error), kind):
-                raise DeclarationError(
-                    f"`{error}` can't be in a field called error: use that field's values"
-                )
+                remedy = "the message has no such field, so declare it"
+                if kind is not None:
+                    remedy = "use that field's values"
+                raise DeclarationError(f"`{error}` can't be in a field called error: {remedy}")
             check_during(lift(during))
         except DeclarationError as refused:
             raise DeclarationError(f"{where}: {refused}") from None
@@ -172,11 +173,11 @@ def _back(
                 f"{where} answers {request.name}: give sender= in {request.name} as well"
             )
         return None, dict(request.address)
-    for said, end in ((to, source), (sender, request.goes_to)):
+    for word, said, end in (("to", to, source), ("from", sender, request.goes_to)):
         if said is not None and said.name != end.machine:
             raise DeclarationError(
                 f"{where} answers {request.name}: it goes from {request.goes_to.machine} to "
-                f"{source.machine}, not from or to {said.name}"
+                f"{source.machine}, not {word} {said.name}"
             )
     exchanged = {TO: SENDER, SENDER: TO}
     address = {exchanged[name]: key for name, key in request.address}

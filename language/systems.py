@@ -377,7 +377,8 @@ class System(Rendered):
         for item in self.progress:
             if item.kind != "leads to" and any(item.name == of.name for of in self.rankings):
                 raise DeclarationError(
-                    f"{where}, rankings: {item.name} isn't a leads-to property: only those have one"
+                    f"{where}, rankings: {item.name} isn't a leads-to property: only those have "
+                    "rankings"
                 )
         for item in self.fairness:
             tables = [table for table in self.tables if table.on is item.event]

@@ -73,7 +73,8 @@ class _Weighing:
         if self.heaviest is not None and self.total > MOST:
             raise DeclarationError(
                 f"its expressions have {here:,} parts, for all values of parameters and variables, "
-                f"and the system's limit is {MOST:,}: use smaller bounds{self.heaviest()}"
+                f"which takes the system over its limit of {MOST:,}: use smaller bounds"
+                f"{self.heaviest()}"
             ).within(where, place)
 
     def weight(self, every: Iterable[Expression]) -> int:

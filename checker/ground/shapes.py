@@ -235,7 +235,7 @@ class Shapes:
             case Map(), list():
                 return [n for part in shape for n in self.ranks(kind.of, part)]
             case _:
-                raise DeclarationError(f"a value isn't a {kind}")
+                raise DeclarationError(f"a value isn't of type {kind}")
 
     def at_most(self, kind: Type, a: Shape, b: Shape) -> Node:
         """Whether a comes before b in canonical order, or is equal."""

@@ -58,7 +58,9 @@ class _Told:
             source = f" Source: {item.source}." if item.source else ""
             yield _rule(item.name, f"{item.sentence}{source}")
         yield _rule(DEADLOCK, "A run ends only in a state where it may end.")
-        yield _rule(VACUOUS, "Some run takes each row, or the reason why none takes it is known.")
+        yield _rule(
+            VACUOUS, "For each row there is a run that takes it, or a known reason why none does."
+        )
         for item in self.result.properties:
             if item.name not in self._named:
                 yield _rule(item.name, item.name)

@@ -192,8 +192,11 @@ class Ranked:
         case = answer.case.removesuffix(self.where)
         before = self._rank_of(machine, state)
         if case in (SOME_HELP, NOT_BELOW):
-            why = "" if case == NOT_BELOW else f" None of these events is possible: {self._listed}."
-            return shown_trace(instance, [state], [], f"The rank is {_shown(before)}.{why}")
+            said = f"The rank is {_shown(before)}."
+            if case == SOME_HELP:
+                said += " An event helps if it is fair and possible and its condition holds. "
+                said += f"None of these helps: {self._listed}."
+            return shown_trace(instance, [state], [], said)
         for step in machine.steps(state):
             if step.state is None:
                 continue

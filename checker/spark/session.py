@@ -43,7 +43,7 @@ def find_java() -> str:
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     need = f"Spark needs Java {LEAST_JAVA} or newer"
     if java is None or not os.access(java, os.X_OK):
-        where = f"{java} isn't a program" if home else "none is installed"
+        where = f"{java} isn't a program" if home else "none is in PATH"
         raise SparkError(f"{need}, and {where}: {JAVA_REMEDY}")
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)

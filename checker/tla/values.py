@@ -20,7 +20,7 @@ def value_of(text: str) -> Any:
     reading = _Reading(text)
     value = reading.value()
     if reading.tokens:
-        raise ValueError(f"text follows the value: {text}")
+        raise ValueError(f"text follows the value in {text}")
     return value
 
 
@@ -37,7 +37,7 @@ class _Reading:
 
     def expect(self, token: str) -> None:
         if (found := self.take()) != token:
-            raise ValueError(f"{found} instead of {token}")
+            raise ValueError(f"found {found} instead of {token}")
 
     def value(self) -> Any:
         """Reads the next value."""

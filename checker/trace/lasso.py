@@ -181,7 +181,8 @@ def _endless(instance: Instance, lasso: Lasso, possible: list[list[Label]]) -> s
     if not rest:
         return " for ever: no step is possible"
     if not instance.system.fairness:
-        return f" for ever: the system declares no fairness, so no event must happen: {_some(rest)}"
+        none = "the system declares no fairness, so none of the possible events has to happen"
+        return f" for ever: {none}: {_some(rest)}"
     return f" for ever: fairness forces none of the possible events: {_some(rest)}"
 
 

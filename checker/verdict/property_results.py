@@ -24,8 +24,8 @@ def check_number(instance: Instance) -> None:
     many = len(instance.properties)
     if many > MOST_PROPERTIES:
         raise DeclarationError(
-            f"keep_going checks at most {MOST_PROPERTIES} properties of states and steps, not "
-            f"{many}: name some of them"
+            f"a run that keeps going checks at most {MOST_PROPERTIES} properties of states and "
+            f"steps, not {many}: name some of them"
         )
 
 

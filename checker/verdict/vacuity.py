@@ -83,8 +83,8 @@ def waits(met: Iterable[Probe]) -> list[Vacuity]:
 def untaken(met: Iterable[Probe]) -> list[str]:
     """Notes on messages that no row takes in some state."""
     return [
-        f"no row of {probe.about} takes some message in flight: it waits, maybe for ever (lint has "
-        "an example; if it should wait, write the condition into the table's when=)"
+        f"some message in flight waits, maybe for ever, because no row of {probe.about} takes it "
+        "(lint has an example; if it should wait, write the condition into the table's when=)"
         for probe in met
         if probe.kind == "untaken"
     ]

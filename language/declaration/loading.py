@@ -80,7 +80,9 @@ def _run(path: str) -> ModuleType:
         raise DeclarationError(f"{where}{error}") from None
     except MemoryError as error:
         where = _place(error, path)
-        raise DeclarationError(f"{where}: needs more memory than its limit, see --memory") from None
+        raise DeclarationError(
+            f"{where}: the declaration needs more memory than its limit, see --memory"
+        ) from None
     except OSError as error:
         if error.__traceback__ is not None and error.__traceback__.tb_next is None:
             raise DeclarationError(f"can't read {path}: {error.strerror}") from None

@@ -291,12 +291,12 @@ def _check_factors(expression: Expression) -> None:
     op, args = expression.op, expression.args
     if op == "mul" and not any(map(is_settled, args)):
         raise DeclarationError(
-            f"`{expression}`: one of the two factors must be a number or consist of constants"
+            f"`{expression}`: one of the two factors must consist of literal numbers and constants"
         )
     if op in ("div", "mod"):
         if not is_settled(args[1]):
             raise DeclarationError(
-                f"`{expression}`: the divisor must be a number or consist of constants"
+                f"`{expression}`: the divisor must consist of literal numbers and constants"
             )
         if args[1].op == "const":
             divisor(expression, args[1].data)
@@ -397,7 +397,7 @@ def _extreme(expression: Expression) -> Type:
             f"`{expression}` binds `{bound}`, which is neither a variable nor an element"
         )
     type_of(bound)
-    _need(number, NUMBER, "the compared number" if expression.op != "sum" else "the added number")
+    _need(number, NUMBER, "the compared value" if expression.op != "sum" else "the added value")
     return NUMBER
 
 
@@ -433,7 +433,8 @@ def _first_of(expression: Expression) -> Type:
         _need(condition, TRUTH, "the condition of first_of")
         if not isinstance(bound.data.type, SCALARS):
             raise DeclarationError(
-                f"`{expression}`: first_of needs a scalar, and {bound.data.type} isn't one"
+                f"`{expression}`: first_of needs a scalar variable, and {bound.data.type} isn't a "
+                "scalar type"
             )
         return Optional(bound.data.type)
     kind = _keep(expression)

@@ -365,6 +365,8 @@ i, j, k3 = (NODES.variable(name) for name in "ijk")
 crowd = lang.Machine("crowd")
 there = crowd.field("there", lang.Set(NODES))
 some = lang.event("some", a=NODES, b=NODES, c=NODES)
+pair = lang.event("pair", a=NODES, b=NODES)
+other_pair = lang.event("other_pair", a=NODES, b=NODES)
 tell = lang.event("tell")
 Told = lang.message("Told", crowd, number=lang.Int(0, 10**6))
 number = lang.variable("number", lang.Int(0, 10**6))
@@ -383,6 +385,13 @@ LARGE = {
         (lang.Table(crowd, tell, (lang.Row("r", when=ALL_THREE),)),),
         lang.all_of(i, i.is_in(there)),
         "table crowd.tell: its expressions have 8,001,001,003 parts",
+    ),
+    "the sum of two tables": (
+        (lang.Table(crowd, pair, (lang.Row("r", when=pair.a.is_in(there)),)),
+         lang.Table(crowd, other_pair, (lang.Row("r", when=other_pair.a.is_in(there)),))),
+        lang.all_of(i, i.is_in(there)),
+        "table crowd.other_pair: its expressions have 5,000,000 parts, for all values of "
+        "parameters and variables, which takes the system over its limit of 10,000,000",
     ),
     "a row that sends": (
         (lang.Table(crowd, tell, (

@@ -140,7 +140,7 @@ def test_every_kind_of_channel_is_looked_at(tmp_path: Path, kind: str) -> None:
     assert "Write, capacity 1" in _told(_run(tmp_path, OVERTAKING, kind, deadlock=False))
 
 
-UNTAKEN = "no row of server.Ask takes some message in flight"
+UNTAKEN = "some message in flight waits, maybe for ever, because no row of server.Ask takes it"
 
 
 def test_a_message_that_no_row_takes_is_noted(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ GIVEN = "from epochfence.language import *\nmachine = Machine('m')\n" + (
         ("raise ValueError('a\\nb')\n", r"^declared.py:1: ValueError: a b$"),
         ("import os\nos._exit(0)\n", r"^declared.py: ended the process with 0 before it had decl"),
         ("import os\nos.abort()\n", r"^declared.py: was ended by a signal \(Aborted\) before it"),
-        ("x = [0] * 10**10\n", r"^declared.py:1: needs more memory than its limit, see --memory$"),
+        ("x = [0] * 10**10\n", r"^declared.py:1: the declaration needs more memory than its lim"),
         (GIVEN + "event(1)\n", r"^declared.py:5: an event is called 1: write a name in quotes$"),
         (GIVEN + "x in {1, 2}\n", r"^declared.py:5: `x` in ...: write .is_in\(...\)"),
         (GIVEN + "x not in {}\n", r"^declared.py:5: `x` not in ...: write .is_in\(...\), with ~"),

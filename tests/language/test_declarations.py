@@ -120,7 +120,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a product of two numbers": ({"when": x * x == 4}, r"`x \* x`: one of the two factors"),
     "a product with a truth": ({"when": (x == 1) * 2 == 2}, r"an operand of \* is `x == 1`"),
-    "a division by what may change": ({"when": 4 // x == 2}, "the divisor must be a number or"),
+    "a division by what may change": ({"when": 4 // x == 2}, "the divisor must consist of literal"),
     "a division by nothing": ({"when": x // 0 == 1}, r"`x // 0` divides by 0"),
     "a rest of a negative number": ({"when": x % -2 == 1}, r"divides by -2: only 1 and more"),
     "an element before the first": ({"when": row[-1].is_set}, r"write last\(...\) for the end"),
@@ -136,14 +136,14 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "sequences of two types": ({"set": {row: row + lang.sequence_of(1)}}, "have no common type"),
     "a sequence and a number": ({"set": {row: row + 1}}, "and `1`, number, have no"),
-    "a largest truth": ({"when": lang.max_of(s, s == s) == 1}, "the compared number is"),
+    "a largest truth": ({"when": lang.max_of(s, s == s) == 1}, "the compared value is"),
     "the first of a collection's values": (
         {"when": lang.first_of(lang.element("e", few), True).is_set},
         "of a sequence or a bag",
     ),
     "the first record": (
         {"when": lang.first_of(lang.variable("v", BOX), True).is_set},
-        "first_of needs a scalar",
+        "first_of needs a scalar variable",
     ),
     "put into no bag": ({"set": {row: lang.put(row, box)}}, "and not a bag"),
     "kept out of a set": (

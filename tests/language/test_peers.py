@@ -86,11 +86,11 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a response to somebody else": (
         lambda: lang.message("M", to=other, answers=ask),
-        "message M answers Ask: it goes from service to client, not from or to other",
+        "message M answers Ask: it goes from service to client, not to other",
     ),
     "a response from somebody else": (
         lambda: lang.message("M", to=client, sender=other, answers=ask),
-        "message M answers Ask: it goes from service to client, not from or to other",
+        "message M answers Ask: it goes from service to client, not from other",
     ),
     "a response that knows more than its request": (
         lambda: lang.message(

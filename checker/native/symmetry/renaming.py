@@ -111,7 +111,8 @@ def exchange(grounded: Grounded, key: Key, pair: tuple[int, int]) -> Swap:
         target = by_path[image(leaf.path)]
         if target.index not in grounded.kept or width(target) != width(leaf):
             raise NotClosedError(
-                f"{leaf.name} can change, and {target.name} can't or has a smaller range"
+                f"{leaf.name} and {target.name} differ in their range, or the search keeps only "
+                "one of them"
             )
         names = leaf.holds == key
         if names or target is not leaf:

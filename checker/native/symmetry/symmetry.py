@@ -106,7 +106,7 @@ def _not_renamed(
     is the relation of its instances to each other or to another key.
     """
     if tries > MOST_RENAMINGS:
-        return f"{together}, and they have {tries} renamings, more than {MOST_RENAMINGS}"
+        return f"{together}, and there are {tries} renamings, more than {MOST_RENAMINGS}"
     named = _named_instance(grounded.instance, key)
     if named is not None:
         return f"`{named}` distinguishes them"

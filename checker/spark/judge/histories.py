@@ -188,7 +188,8 @@ def _tables(session: Any, files: list[str]) -> Any:
     try:
         table = reader.parquet(*files)
     except Exception as error:  # various types, from Java
-        raise SparkError(f"can't read {files[0]} and the other files: {reason(error)}") from None
+        also = " and the other Parquet files" if len(files) > 1 else ""
+        raise SparkError(f"can't read {files[0]}{also}: {reason(error)}") from None
     _look_at(table.schema, files[0])
     metadata = f.col("_metadata")
     return table.select(

@@ -54,7 +54,7 @@ from .tasks import (
 ATTEMPTS = 3  # at a level, before an error of Spark's is reported
 NO_ROOM = {
     MEMORY: "the memory is too small to read a shard's states again; use --resume with more of it",
-    PLACES: "a shard has no places any more for states that it had before",
+    PLACES: "a shard has no room any more for states that it held before",
 }
 FINER_FROM = 1 << 31  # states: half the places while shards share the parts of the hash
 MOST_LOSSES = 3  # repeated levels, after which no files are used (see `outbox`)

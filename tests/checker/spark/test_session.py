@@ -252,7 +252,7 @@ def test_without_java_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
     ended = on_engine()
     assert ended.code == 2
     assert ended.err == (
-        "epochfence: Spark needs Java 17 or newer, and none is installed: install one (Debian and "
+        "epochfence: Spark needs Java 17 or newer, and none is in PATH: install one (Debian and "
         "Ubuntu: apt install openjdk-17-jre-headless) or name it in JAVA_HOME\n"
     )
     assert list(tmp_path.iterdir()) == []

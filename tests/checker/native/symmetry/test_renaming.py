@@ -266,7 +266,7 @@ def test_the_key_with_the_most_instances_is_sorted() -> None:
         assert len(symmetry.renamings) == 1
     assert found(6, 6).refused == (
         "shelf: client.put_there[0][0] belongs to an instance of another key that is reduced "
-        f"already, and they have {factorial(6)} renamings, more than {MOST_RENAMINGS}",
+        f"already, and there are {factorial(6)} renamings, more than {MOST_RENAMINGS}",
     )
 
 
@@ -348,7 +348,7 @@ def test_what_prevents_renaming_is_said() -> None:
         interchangeable=(many,),
     )
     assert refused(system) == (
-        f"many: they refer to each other, and they have {factorial(6)} renamings, more than "
+        f"many: they refer to each other, and there are {factorial(6)} renamings, more than "
         f"{MOST_RENAMINGS}",
     )
 
