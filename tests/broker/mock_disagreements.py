@@ -57,7 +57,7 @@ def batch(
 NOBODY = 2**62
 
 NEW_IDS = (
-    "each InitProducerId without an id makes a new one, and ignores the state of the "
+    "each InitProducerId without a producer id makes a new one, and ignores the state of the "
     "transactional id"
 )
 CODES = "one check serves all requests, with a leader's error codes"
