@@ -139,10 +139,13 @@ def _without_overwriting(parameters: Iterable[Any], values: Mapping[str, Any]) -
     for output in (value for value in values.values() if isinstance(value, Output)):
         place = "-" if output.is_standard_output else os.path.realpath(output.path)
         if output.path.is_file() and place in map(os.path.realpath, read):
-            raise WrongUsage(f"this command reads {output.path} and can't write to it")
+            raise WrongUsage(
+                f"this command reads {output.path}, and its result would overwrite it: choose "
+                "another file"
+            )
         is_device = output.path.exists() and not output.path.is_file()
         if place in written and (output.is_standard_output or not is_device):
-            raise WrongUsage(f"two results go to {output.path}: give each another place")
+            raise WrongUsage(f"two results go to {output.path}: give each a different file")
         written.add(place)
 
 

@@ -255,7 +255,7 @@ def test_a_result_replaces_nothing_that_is_read(
     monkeypatch.chdir(tmp_path)
     ended = epochfence(*words)
     assert (ended.code, ended.out) == (2, "")
-    assert "declared.py and can't write to it" in ended.err
+    assert "declared.py, and its result would overwrite it: choose another file" in ended.err
 
 
 @pytest.mark.parametrize("command", ["check", "sweep", "prove"])
@@ -355,7 +355,7 @@ def test_a_result_replaces_no_other_one(
     monkeypatch.chdir(tmp_path)
     ended = epochfence(*words.split())
     assert (ended.code, ended.out) == (2, "")
-    assert "both.out: give each another place" in ended.err
+    assert "both.out: give each a different file" in ended.err
     assert [*tmp_path.iterdir()] == [tmp_path / "declared.py"]
 
 
@@ -406,7 +406,7 @@ def test_no_two_results_go_to_one_place(
     monkeypatch.chdir(tmp_path)
     ended = epochfence("check", "declared.py:holds", "--json", place, "--report", place)
     assert (ended.code, ended.out) == (2, "")
-    assert f"two results go to {place}: give each another place" in ended.err
+    assert f"two results go to {place}: give each a different file" in ended.err
     assert [*tmp_path.iterdir()] == [tmp_path / "declared.py"]
     assert (tmp_path / "declared.py").read_text() == DECLARED
 

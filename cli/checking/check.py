@@ -159,7 +159,10 @@ class FoundOptions:
     )
     coverage: Annotated[
         bool,
-        typer.Option("--coverage", help="List every row: its count, or the reason for none."),
+        typer.Option(
+            "--coverage",
+            help="List every row: how many steps take it, or the reason why none does.",
+        ),
     ] = False
     all_traces: Annotated[
         int,

@@ -109,9 +109,10 @@ class FoundOptions:
             help="Memory limit of --shorter (default: 3/4 of free memory).",
         ),
     ] = None
-    coverage: Annotated[bool, typer.Option("--coverage", help="List every row with its count.")] = (
-        False
-    )
+    coverage: Annotated[
+        bool,
+        typer.Option("--coverage", help="List every row, with the number of steps that took it."),
+    ] = False
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 20 if nothing was found.")] = (
         False
     )

@@ -148,7 +148,7 @@ def _decode(
         for _ in rows():
             pass
     if not found and not place:  # in a folder many are empty
-        print(f"epochfence: {file} is empty", file=sys.stderr)
+        print(f"epochfence: {file} has nothing to decode", file=sys.stderr)
     return wrong
 
 

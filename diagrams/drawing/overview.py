@@ -268,7 +268,7 @@ class _Overview:
             yield from _wrapped(f"Never reached: {', '.join(unused)}.")
         if self.hidden:
             names = ", ".join(sorted(self.hidden))
-            yield from _wrapped(f"Left out: the events of a pending transition at {names}.")
+            yield from _wrapped(f"Left out: the effect of {names} on a pending transition.")
         if self.past:
             count = "an arrow" if len(self.past) == 1 else f"{len(self.past)} arrows"
             yield f"Left out: {count} of earlier releases (--protocol)."

@@ -119,12 +119,14 @@ class Session:
             raise PathError(f"a path has at most {LONGEST} steps")
         first = path[0] if path else 0
         if first >= len(self.initials):
-            raise PathError(f"there is no first state {first}: there are {len(self.initials)}")
+            count = f"first states, counted from 0: {len(self.initials)}"
+            raise PathError(f"there is no first state {first}: {count}")
         states, steps = [self.initials[first]], list[Step]()
         for at, number in enumerate(path[1:], 1):
             possible = self.steps(states[-1])
             if number >= len(possible):
-                raise PathError(f"step {at}: {number} isn't one of {len(possible)} possible ones")
+                count = f"steps possible there, counted from 0: {len(possible)}"
+                raise PathError(f"step {at} can't be number {number}: {count}")
             step = possible[number]
             if step.state is None:
                 raise PathError(f"step {at} reaches no state: {step.out_of_range}")
@@ -193,7 +195,9 @@ class Session:
                 bindings = list(self.stepper.bindings(index, state))
             left = [b for b in bindings if (id(action), tuple(b.items())) not in taken]
             if not bindings:
-                what = "the message isn't in flight" if action.message else "it has no values"
+                what = "the collection of its element is empty"
+                if action.message is not None:
+                    what = "the message isn't in flight"
                 yield BlockedTable(action.table, (Blocked("", (what,)),))
             elif left:
                 told_ones = tuple(self._why_not(action, state, b) for b in left[:MOST_BLOCKED])

@@ -61,7 +61,8 @@ def diagrams_of(
         elif writes_to(system, machine):
             found.append((machine, None))
     if not found:
-        raise DeclarationError(f"no row of {system.name} writes to a field of the drawing")
+        names = ", ".join(machine.name for machine in machines or system.machines)
+        raise DeclarationError(f"no row of {system.name} writes to a field of {names}")
     return found
 
 

@@ -323,25 +323,23 @@ def _risk_of_abort(evidence: Evidence, case: Case) -> str:
     if span is not None and not case.partition.is_whole:
         which += " and later ones of it"
     says = f"read_committed consumers never see {which}; all others behind it become visible"
-    told = _told(evidence, case)
-    if told == "COMMIT":
-        says = (
-            f"aborting loses {which}; its producer got the answer that the transaction is committed"
-        )
-    elif told == "ABORT":
-        says += "; its producer got the answer that the transaction is aborted"
+    result = _result(evidence, case)
+    if result == "COMMIT":
+        says = f"aborting loses {which}; the coordinator has committed the transaction"
+    elif result == "ABORT":
+        says += "; the coordinator has aborted the transaction"
     else:
-        says += "; whether its producer got the answer that it is committed isn't known here"
-    if case.cause == "hanging" and case.entry is not None and told is None:
+        says += "; whether the coordinator has committed the transaction isn't known here"
+    if case.cause == "hanging" and case.entry is not None and result is None:
         says += (
-            f"; without it, the next transaction of {case.entry.transactional_id} that ends in "
-            f"{place} ends this one as well, with its own result"
+            f"; without an abort, the next transaction of {case.entry.transactional_id} that ends "
+            f"in {place} ends this one as well, with its own result"
         )
     return says
 
 
-def _told(evidence: Evidence, case: Case) -> str | None:
-    """The result that the producer received; None unless exactly one decision can be this
+def _result(evidence: Evidence, case: Case) -> str | None:
+    """The result that the coordinator decided; None unless exactly one decision can be this
     transaction's. In version 2 each transaction has its own epoch, and its decision has the next
     one."""
     found = [

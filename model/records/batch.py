@@ -215,7 +215,7 @@ def decode_framed(framed: bytes | bytearray, start: int = 0, limit: int = LIMIT)
         raise RecordError("magic", reason, start + at["magic"])
     computed = crc32c(data[CRC_END:])
     if computed != found.crc:
-        reason = f"it is {found.crc:#010x}, but the batch has {computed:#010x}"
+        reason = f"it is {found.crc:#010x}, but {computed:#010x} fits the batch"
         raise RecordError("crc", reason, start + at["crc"])
     codec = found.attributes & COMPRESSION
     try:

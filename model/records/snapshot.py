@@ -66,5 +66,5 @@ def read_snapshot(stream: Stream) -> Iterator[tuple[int, ProducerEntry]]:
     if behind := stream.skip():
         raise RecordError("number of entries", f"{behind} bytes behind the last entry", end)
     if computed != header.crc:
-        reason = f"it is {header.crc:#010x}, but the entries have {computed:#010x}"
+        reason = f"it is {header.crc:#010x}, but {computed:#010x} fits the entries"
         raise RecordError("crc", reason, _VERSION_SIZE)

@@ -48,6 +48,7 @@ LARGEST: Final = 100 * 1024 * 1024
 (socket.request.max.bytes)."""
 _TLS_ALERT: Final = 0x150303  # the answer of a TLS listener to plain text
 _CLIENT_ID: Final = "epochfence"
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 CORRELATION_ID: Final = 0
 """The correlation id of all requests: a connection's answers come in order."""
 ABOUT_US: Final = {"client_software_name": _CLIENT_ID, "client_software_version": "0"}
@@ -102,15 +103,15 @@ def security(properties: Mapping[str, str]) -> Security:
     """The security of a connection, from a client's properties. They are those of Kafka's Java
     client, with PEM files, or those of librdkafka. Raises BrokerError for an unsupported value."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
-    if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-        raise BrokerError(f"security.protocol {protocol}: unknown")
+    if protocol not in _PROTOCOLS:
+        raise BrokerError(f"security.protocol {protocol}: choose one of {', '.join(_PROTOCOLS)}")
     context = _context(properties) if protocol.endswith("SSL") else None
     if not protocol.startswith("SASL"):
         return Security(context)
     mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "GSSAPI"))
     if mechanism not in sasl.MECHANISMS:
         known = ", ".join(sasl.MECHANISMS)
-        raise BrokerError(f"sasl.mechanism {mechanism}: this supports {known}")
+        raise BrokerError(f"sasl.mechanism {mechanism}: Epochfence supports {known}")
     user = _bearer if mechanism == sasl.OAUTHBEARER else _user
     return Security(context, *user(properties), mechanism)
 
@@ -130,8 +131,8 @@ def _bearer(properties: Mapping[str, str]) -> tuple[str, str]:
     )
     if url.scheme or subject is None:
         raise BrokerError(
-            "sasl.mechanism OAUTHBEARER: this supports unsecuredLoginStringClaim_sub of "
-            "sasl.jaas.config, and a file: as sasl.oauthbearer.token.endpoint.url"
+            "sasl.mechanism OAUTHBEARER: Epochfence supports unsecuredLoginStringClaim_sub of "
+            "sasl.jaas.config, and a file: URL as sasl.oauthbearer.token.endpoint.url"
         )
     return subject[1], ""
 
@@ -149,7 +150,7 @@ def _user(properties: Mapping[str, str]) -> tuple[str, str]:
 def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
     for name in ("ssl.truststore.type", "ssl.keystore.type"):
         if properties.get(name, "PEM").upper() != "PEM":
-            raise BrokerError(f"{name} {properties[name]}: this supports only PEM")
+            raise BrokerError(f"{name} {properties[name]}: Epochfence supports only PEM")
     authority = properties.get("ssl.ca.location", properties.get("ssl.truststore.location"))
     own = properties.get("ssl.certificate.location", properties.get("ssl.keystore.location"))
     try:

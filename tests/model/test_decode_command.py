@@ -382,7 +382,16 @@ def test_an_empty_file_is_told(tmp_path: Path) -> None:
     log.touch()
     ended = epochfence("decode", log)
     assert (ended.exit_code, ended.stdout) == (0, "")
-    assert ended.stderr == f"epochfence: {log} is empty\n"
+    assert ended.stderr == f"epochfence: {log} has nothing to decode\n"
+
+
+def test_a_snapshot_without_producers_is_not_called_empty(tmp_path: Path) -> None:
+    """Kafka writes such files."""
+    snapshot = tmp_path / "00000000000000000010.snapshot"
+    snapshot.write_bytes(encode_snapshot([]))
+    ended = epochfence("decode", snapshot)
+    assert (ended.exit_code, ended.stdout) == (0, "")
+    assert ended.stderr == f"epochfence: {snapshot} has nothing to decode\n"
 
 
 def test_a_folder_without_such_files_is_told(tmp_path: Path) -> None:

@@ -53,7 +53,9 @@ def program(name: str) -> str:
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(f"{home}/bin/{name}" if home else name)
     if found is None:
-        raise UnavailableError(f"{name} isn't found: install a JDK, 17 or newer")
+        raise UnavailableError(
+            f"{name} isn't found: install a JDK, 17 or newer, or name it in JAVA_HOME"
+        )
     return found
 
 
@@ -82,7 +84,7 @@ def jars_of(version: str) -> str:
             if done.returncode or not made.exists():
                 said = [line for line in done.stdout.splitlines() if "ERROR" in line]
                 raise UnavailableError(
-                    f"Maven can't bring Kafka {version}: {(said or ['it failed'])[0]}"
+                    f"Maven can't download Kafka {version}: {(said or ['it failed'])[0]}"
                 )
             made.replace(known)
     except OSError as error:

@@ -32,7 +32,7 @@ def _allowed(
     answer = cluster.ask(cluster.controller, "CreateAcls", {"creations": given}, 2)["results"]
     refused = [one["error_code"] for one in answer if one["error_code"] != "NONE"]
     if refused:
-        raise InconclusiveError(f"the brokers refuse permissions: {refused[0]}")
+        raise InconclusiveError(f"the brokers refuse CreateAcls: {refused[0]}")
     try:
         yield
     finally:

@@ -92,7 +92,7 @@ def bring(version: str, *, checks: bool = True) -> Path:
             if done.returncode:
                 said = [line for line in done.stdout.splitlines() if "ERROR" in line]
                 raise UnavailableError(
-                    f"Maven can't bring Kafka {version}: {(said or ['it failed'])[0]}"
+                    f"Maven can't download Kafka {version}: {(said or ['it failed'])[0]}"
                 )
             if checks:
                 _check(version, jars)

@@ -77,7 +77,7 @@ ALONE: Final[Mapping[str, str]] = {
     "not-coordinator": _MOVES,
     "coordinator-unavailable": _MOVES,
     "retry": "needs a leader that refuses a marker for now",
-    "unexpected": "needs a leader with another answer to a marker than any leader gives",
+    "unexpected": "needs an answer to a marker that no leader gives",
     "abort-overtakes-fence": _AT_ONCE,
     "commit-during-fence": _AT_ONCE,
     "stale-epoch-verified": _AT_ONCE,

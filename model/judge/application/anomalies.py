@@ -148,7 +148,7 @@ class _History:
             before = sends[0].place
         if before != place:
             what = f"record {record} was sent before ({before})"
-            raise BadLineError(*place, what, NAME_EACH.format("send"))
+            raise BadLineError(*place, what, NAME_EACH.format("record"))
         if name is not None:
             self._within(place, name, producer)
         if "inputs" in line:
@@ -214,7 +214,7 @@ class _History:
                 yield Unjudged(reason, sent.place.line, sent.place.file)
 
 
-NAME_EACH = "give each {} another name"
+NAME_EACH = "give each {} a different name"
 
 
 def find_anomalies(lines: Iterable[tuple[str, int, Mapping[str, Any]]]) -> View:

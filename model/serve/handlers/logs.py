@@ -206,7 +206,7 @@ class LogApis:
         if batch.producer_id == -1:
             leader.append_plain(count)
             leader.move_high_watermark(leader.log_end_offset)
-            response, error = before, "NONE"
+            base_offset, error = before, "NONE"
         else:
             answer = self._cluster.produce(
                 partition,
@@ -219,7 +219,7 @@ class LogApis:
                 ),
                 api_version=request.version,
             )
-            response, error = answer.base_offset, answer.error
+            base_offset, error = answer.base_offset, answer.error
         append_time = None
         if leader.log_end_offset > before:
             kind = self._settings.topic(place[0], "message.timestamp.type")
@@ -227,7 +227,7 @@ class LogApis:
             self._partitions.keep(partition, before, data, append_time)
         return {
             "error_code": error,
-            "base_offset": response,
+            "base_offset": base_offset,
             "log_start_offset": leader.log_start_offset,
             "log_append_time": -1 if append_time is None else append_time,
         }

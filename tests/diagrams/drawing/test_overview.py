@@ -72,7 +72,7 @@ def test_an_arrow_names_who_asked_and_not_who_wrote() -> None:
 
 def test_what_a_fault_does_to_what_is_pending_is_left_out_and_said() -> None:
     graph = lined_up()
-    assert "Left out: the events of a pending transition at crash." in graph.notes
+    assert "Left out: the effect of crash on a pending transition." in graph.notes
     assert arrows(lined_up(budget=False))["OPEN", "IDLE"] == ("ask",)
     assert not any("crash" in note for note in lined_up(budget=False).notes)
 

@@ -61,11 +61,19 @@ def test_what_is_no_path_is_said_in_a_line(text: str) -> None:
         read_path(text)
 
 
-@pytest.mark.parametrize("path", [(1,), (0, 99), (0, 0, 0, 0, 0, 77), (0,) * 2_000])
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ((1,), "there is no first state 1: first states, counted from 0: 1"),
+        ((0, 99), "step 1 can't be number 99: steps possible there, counted from 0: "),
+        ((0, 0, 0, 0, 0, 77), "step 5 can't be number 77"),
+        ((0,) * 2_000, "a path has at most"),
+    ],
+)
 def test_a_path_that_leads_nowhere_says_where_it_ends(
-    path: tuple[int, ...], lease: Session
+    path: tuple[int, ...], says: str, lease: Session
 ) -> None:
-    with pytest.raises(PathError):
+    with pytest.raises(PathError, match=says):
         lease.run(path)
 
 

@@ -419,7 +419,7 @@ def test_a_page_with_a_trace_is_written(traces: Path, tmp_path: Path) -> None:
         ((LEASE, "--trace", "none.json"), "can't read"),
         ((LEASE, "--trace", "."), "can't read"),
         ((LEASE, "--protocol", "9"), "choose one of 1, 2"),
-        (("transactions", "--machine", "clock"), "no row of transactions writes to"),
+        (("transactions", "--machine", "clock"), "transactions writes to a field of clock"),
         ((LEASE, "--detail", "rows"), "it has every row"),
         ((LEASE, "-o", "none/page.html"), "no folder"),
         ((LEASE, "-o", "page.svg", "--trace", "lease.itf.json"), "-o FILE.html"),

@@ -127,7 +127,7 @@ def test_a_marker_that_was_left_out_is_told_with_what_was_decided(tmp_path: Path
     assert "records 5 to 6 of orders-0" in case.risk
 
 
-def test_a_decision_of_version_2_shows_what_its_producer_was_told(tmp_path: Path) -> None:
+def test_a_decision_of_version_2_shows_the_result(tmp_path: Path) -> None:
     marker_left_out(broker := Broker(tmp_path))
     written(broker)
     found = found_in(tmp_path, release="4.3")
@@ -140,8 +140,7 @@ def test_a_decision_of_version_2_shows_what_its_producer_was_told(tmp_path: Path
     found.evidence.decisions[PID] = [replace(each, client_version=2) for each in decisions]
     (case,) = diagnose(found.evidence).cases
     assert case.risk == (
-        "aborting loses records 5 to 6 of orders-0; its producer got the answer that the "
-        "transaction is committed"
+        "aborting loses records 5 to 6 of orders-0; the coordinator has committed the transaction"
     )
 
 

@@ -191,7 +191,7 @@ LINE_FIELDS = {"producer_id": 0, "producer_epoch": 0, "count": 1}
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        ([SEND, SEND, END], "line 2: record r was sent before (FILE, line 1)"),
+        ([SEND, SEND, END], "line 2: record r was sent before (FILE, line 1): give each record a"),
         ([SEND, END, SEND | {"partition": "q"}], "line 3: record r was sent before"),
         ([SEND, END, END], "line 3: transaction t has ended before (FILE, line 2)"),
         ([SEND, END, END | {"outcome": "aborted"}], "line 3: transaction t has ended before"),

@@ -104,12 +104,12 @@ def test_nothing_secret_is_shown() -> None:
 @pytest.mark.parametrize(
     ("properties", "told"),
     [
-        ({"security.protocol": "TLS"}, "security.protocol TLS: unknown"),
-        ({**PLAIN, "sasl.mechanism": "GSSAPI"}, "sasl.mechanism GSSAPI: this supports PLAIN, "),
+        ({"security.protocol": "TLS"}, "security.protocol TLS: choose one of PLAINTEXT, SSL, "),
+        ({**PLAIN, "sasl.mechanism": "GSSAPI"}, "sasl.mechanism GSSAPI: Epochfence supports PLAIN"),
         ({**PLAIN, "sasl.jaas.config": "x"}, "sasl.jaas.config names no username and password"),
         (
             {"security.protocol": "SSL", "ssl.truststore.type": "JKS"},
-            "ssl.truststore.type JKS: this supports only PEM",
+            "ssl.truststore.type JKS: Epochfence supports only PEM",
         ),
         (
             {"security.protocol": "SSL", "ssl.truststore.location": "nowhere.pem"},
@@ -138,8 +138,8 @@ def test_tokens_are_told_by_properties(tmp_path: Path) -> None:
         assert how.mechanism == "OAUTHBEARER"
         assert "a.b.c" not in repr(how)
     for given, told in (
-        ({}, "sasl.mechanism OAUTHBEARER: this supports unsecuredLoginStringClaim_sub"),
-        ({"sasl.jaas.config": module, url: "https://x/token"}, "sasl.mechanism OAUTHBEARER: this"),
+        ({}, "sasl.mechanism OAUTHBEARER: Epochfence supports unsecuredLoginStringClaim_sub"),
+        ({"sasl.jaas.config": module, url: "https://x/token"}, "sasl.mechanism OAUTHBEARER: Epoch"),
         ({url: (tmp_path / "none").as_uri()}, f"the file of {url}: No such file"),
     ):
         with pytest.raises(BrokerError, match=told):

@@ -34,7 +34,9 @@ OPTIONAL: Final[Mapping[str, str]] = {
     "TxnOffsetCommit": _NOT_TESTED,
     "WriteTxnMarkers": _NOT_TESTED,
     "DescribeProducers": "the producers of a partition aren't compared",
-    "DescribeTransactions": "the run doesn't wait for ends: both answers are allowed meanwhile",
+    "DescribeTransactions": (
+        "the run doesn't wait for the end of a transaction: until then both answers are allowed"
+    ),
     "DeleteTopics": "the topics of the run stay",
     "DeleteGroups": "the groups of the run stay",
     "DeleteRecords": "--alter-configs doesn't delete records",
