@@ -24,9 +24,14 @@ from epochfence.checksums import seal
 from epochfence.cli.checking.check import SearchOptions
 from epochfence.language import Instance
 from epochfence.tests.checker.native.search.test_checkpoint import Killed, manifest
-from epochfence.tests.checker.native.store.test_disk import by_parts, found, ktx, short_at
+from epochfence.tests.checker.native.store.test_disk import (
+    by_parts,
+    found,
+    full_after,
+    ktx,
+    short_at,
+)
 
-FULL = OSError(28, "No space left on device")
 KNOWN = (Verdict.BROKEN, 5_107, 14_224)
 HOLDS, BROKEN, BY_PARTS = (2, 1, 2, 1, 1), (2, 1, 2, 1, 0), (2, 2, 2, 1, 0)
 
@@ -161,19 +166,9 @@ def test_a_full_disk_ends_a_run_that_is_resumed_from_its_files(
     whole = check(system, Options(2))
     short_at(4, monkeypatch)
     interrupted(system, 6, tmp_path)
-    take, calls, most = os.posix_fallocate, 0, 0
-
-    def refused(*args: int) -> None:
-        nonlocal calls
-        calls += 1
-        if calls > most:
-            raise FULL
-        take(*args)
-
-    for room in (100, 600):  # as the tables are filled again, and in the level after it
-        calls, most = 0, room
+    for calls in (100, 600):  # as the tables are filled again, and in the level after it
         with monkeypatch.context() as patched:
-            patched.setattr(os, "posix_fallocate", refused)
+            full_after(calls, patched)
             full = resumed(system, tmp_path)
         assert full.verdict is Verdict.INCONCLUSIVE
         assert full.reason.startswith("no disk space left in ")

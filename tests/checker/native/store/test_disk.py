@@ -64,6 +64,20 @@ def short_at(level: int, monkeypatch: pytest.MonkeyPatch) -> list[Explorer]:
     return spilled
 
 
+def full_after(calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full after so many requests for room."""
+    take, made = os.posix_fallocate, 0
+
+    def counted(*args: int) -> None:
+        nonlocal made
+        made += 1
+        if made > calls:
+            raise FULL
+        take(*args)
+
+    monkeypatch.setattr(os, "posix_fallocate", counted)
+
+
 @pytest.mark.slow(2)
 @pytest.mark.parametrize("name", ["holds", "broken", "parts"])
 def test_with_states_on_disk_a_search_finds_the_same(
@@ -125,18 +139,9 @@ def test_a_full_disk_ends_a_run_that_can_be_resumed(
     disk.mkdir()
     short_at(6, monkeypatch)
     whole = check(system)
-    take, calls = os.posix_fallocate, 0
-
-    def refused(*args: int) -> None:
-        nonlocal calls
-        calls += 1
-        if calls > taken:
-            raise FULL
-        take(*args)
-
     monkeypatch.setattr(explore, "DIVIDED_FROM", 1 << 40)
     with monkeypatch.context() as patched:
-        patched.setattr(os, "posix_fallocate", refused)
+        full_after(taken, patched)
         patched.setattr("epochfence.checker.native.store.store.LEAST_PLACES", 128)
         full = check(system, Options(memory=None, checkpoint=saved, spill=disk))
     if taken == 100:  # none of it is on disk, and memory is enough
