@@ -21,12 +21,14 @@ from ...language import (
     sequence_of,
     those,
 )
+from ...language.expressions import Operand
 from ..answers import answer_batch
 from ..client import state as client
 from ..client.batches.epochs import DelayedProduce
 from ..messages import (
     LEADER_CHANGES,
     NO_EPOCH,
+    NO_OFFSET,
     NO_TIMESTAMP,
     PRODUCER_EXPIRIES,
     RECORD,
@@ -60,6 +62,7 @@ from .state import (
     is_empty,
     log,
     log_end_offset,
+    log_start_offset,
     n,
     next_sequence,
     orphaned,
@@ -83,9 +86,17 @@ entry = producers[Produce.producer_id]
 verification_state = verification_states[Produce.producer_id]
 
 
-def produce_response(error: Expression) -> Sending:
+def produce_response(error: Expression, base_offset: Operand = NO_OFFSET) -> Sending:
     """The answer to the client, where it still waits for one."""
-    return answer_batch(Produce.producer, Produce.partition, Produce.record, Produce.txn, error)
+    return answer_batch(
+        Produce.producer,
+        Produce.partition,
+        Produce.record,
+        Produce.txn,
+        error,
+        base_offset,
+        log_start_offset,
+    )
 
 
 produce = Table(
@@ -110,7 +121,7 @@ produce = Table(
                     ),
                 )
             },
-            reply=produce_response(Errors.NONE),
+            reply=produce_response(Errors.NONE, log_end_offset),
             source="UnifiedLog.analyzeAndValidateProducerState",
         ),
         Row(
@@ -126,7 +137,9 @@ produce = Table(
             "One of the last batches comes again",
             when=(Produce.producer_epoch == entry.producer_epoch)
             & duplicate_batch(entry, Produce.base_sequence, 0).is_set,
-            reply=produce_response(Errors.NONE),
+            reply=produce_response(
+                Errors.NONE, duplicate_batch(entry, Produce.base_sequence, 0).value.last_offset
+            ),
             source="ProducerStateEntry.findDuplicateBatch",
         ),
         Row(
@@ -241,7 +254,7 @@ produce = Table(
                     last_timestamp=NO_TIMESTAMP,
                 ),
             },
-            reply=produce_response(Errors.NONE),
+            reply=produce_response(Errors.NONE, log_end_offset),
             source="ProducerAppendInfo.appendDataBatch, ProducerStateManager.update",
         ),
     ),
@@ -416,6 +429,7 @@ produce_refused = Table(
                 refused.record,
                 refused.txn,
                 Errors.UNKNOWN_SERVER_ERROR,
+                log_start_offset=log_start_offset,
             ),
             source="ReplicaManager.appendToLocalLog",
         ),
@@ -437,6 +451,7 @@ produce_postponed = Table(
                 postponed.record,
                 postponed.txn,
                 Errors.NOT_ENOUGH_REPLICAS,
+                log_start_offset=log_start_offset,
             ),
             source="Partition.appendRecordsToLeader, ReplicaManager.appendToLocalLog",
         ),

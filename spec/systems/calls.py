@@ -87,7 +87,6 @@ system = System(
     progress=PROGRESS,
     fairness=_OF_THE_CLIENT + _OF_BROKERS,
     constants=(
-        PARTITIONS,
         transaction_manager.OLDEST_VERSION,
         transaction_manager.OLDEST_TRANSACTION_VERSION,
     ),
@@ -97,6 +96,7 @@ system = System(
         FIRST_EPOCH: NO_EPOCH,
         transaction_manager.NEWEST_VERSION: 3,
         PRODUCERS: 1,
+        PARTITIONS: 1,
         TRANSACTIONS: 1,
         RECORDS: 1,
         IN_FLIGHT: 1,
@@ -107,7 +107,7 @@ system = System(
         SPARE: 1,
     },
     bounds={
-        "default": {PARTITIONS: 1, transaction_manager.OLDEST_TRANSACTION_VERSION: 1},
+        "default": {transaction_manager.OLDEST_TRANSACTION_VERSION: 1},
         "small": {transaction_manager.OLDEST_VERSION: 3},
     },
     protocols=KAFKA.assuming(transactional).of_parts(CLIENT, COORDINATOR),

@@ -1,11 +1,16 @@
-"""Shipped systems with other reductions, for refinement checks."""
+"""Shipped systems with other reductions, for refinement checks, and the steps without them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import add
+from typing import Any
 
-from epochfence.language import System
+from epochfence.checker.check import Options, check
+from epochfence.checker.refinement import whole_system
+from epochfence.language import Change, System, instantiate
 from epochfence.language.instances.reductions import Reduction
 
 
@@ -14,3 +19,25 @@ def restricted(system: System, *more: Reduction, without: Collection[Reduction] 
     assert system.reduced is not None
     kept = (one for one in system.reductions if one not in without)
     return replace(system, **system.reduced.given, reductions=(*kept, *more), reduced=None)
+
+
+WHOLE_RUN = Options(deadlock=False, slicing=False, keep_going=True, brief=True)
+
+
+def withheld(
+    system: System,
+    reduction: Reduction,
+    *,
+    changes: Sequence[Change] = (),
+    depth: int | None = None,
+    **settings: Any,
+) -> int:
+    """The number of steps, up to a depth, that a system lacks by a reduction that restricts the
+    environment or leaves rows out. A restricted system has no steps of its own. The `changes` are
+    made to both systems."""
+    options = replace(WHOLE_RUN, depth=depth)
+    whole, reduced = (
+        check(instantiate(reduce(add, changes, each), **settings), options)
+        for each in (whole_system(system, reduction), system)
+    )
+    return whole.transitions - reduced.transitions

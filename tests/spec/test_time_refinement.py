@@ -75,9 +75,10 @@ def with_time(
     )
 
 
-def check(found: Refinement) -> None:
+def check(found: Refinement, *, changes: bool = True) -> None:
+    """Whether both systems agree, and runs take the rows that the reduction changes."""
     assert (found.mismatch, found.exhaustive) == (None, True)
-    assert found.steps > 200
+    assert bool(found.taken) == changes
 
 
 @pytest.mark.slow(10)
@@ -98,7 +99,11 @@ def test_brokers_do_at_some_time_what_they_may_do_at_any(
     reduction: Reduction, fault: str, fixed: dict[Expression, int], release: str
 ) -> None:
     system, constants = shipped("transactions"), TRANSACTIONS | {fault: 1}
-    check(with_time(system, reduction, release, constants, fixed=fixed | UNTIL_THE_END, instants=3))
+    found = with_time(
+        system, reduction, release, constants, fixed=fixed | UNTIL_THE_END, instants=3
+    )
+    # before 3.6 no leader asks a coordinator
+    check(found, changes=(reduction, release) != (EXPIRED_QUESTION, "2.5"))
 
 
 # The broker's manager of producer ids -------------------------------------------------------------
@@ -113,7 +118,8 @@ BACKOFF: dict[Expression, int] = {rpc_manager.RETRY_BACKOFF: 1}
 def test_a_broker_asks_again_after_its_backoff(release: str, instants: int) -> None:
     """Until then its calls fail."""
     system = shipped("producer-ids")
-    check(with_time(system, BACKED_OFF, release, ONE_BROKER, fixed=BACKOFF, instants=instants))
+    found = with_time(system, BACKED_OFF, release, ONE_BROKER, fixed=BACKOFF, instants=instants)
+    check(found, changes=release != "2.5")  # ZooKeeper's manager waits for no backoff
 
 
 # The client's batches -----------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import reduce
+from operator import add
 
 from ....language import DEFAULT, Channel, System, all_of
 from ...client import producer as requests
@@ -143,8 +145,9 @@ base = System(
 )
 """The producers of the instances, without their poll loop and the group."""
 
+CHANGES = (poll_loop.poll_loop, txn_offset_commit.group_coordinator, failover.failover)
 system = dataclasses.replace(
-    base + poll_loop.poll_loop + txn_offset_commit.group_coordinator + failover.failover,
+    reduce(add, CHANGES, base),
     name=base.name,
     doc=base.doc,
     properties=PROPERTIES,

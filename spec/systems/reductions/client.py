@@ -165,6 +165,16 @@ _SENT_AT_ONCE = (
     "any time."
 )
 
+NEVER_FORGOTTEN = Never(
+    (
+        "producer.ProduceResponse/acknowledged-without-entry",
+        "producer.ProduceResponse/not-renumbered",
+        "producer.ProduceResponse/not-requeued",
+    ),
+    because=_NEVER_FORGOTTEN,
+    refined_by=_BATCHES,
+)
+
 OF_PRODUCE_RESPONSE = (
     StandsFor(
         completed_batch(_batch, client.ACKNOWLEDGED),
@@ -187,19 +197,11 @@ OF_PRODUCE_RESPONSE = (
     StandsFor(
         sender.batches_from_zero(ProduceResponse.partition, ProduceResponse.record),
         _batches_from_zero(ProduceResponse.partition, ProduceResponse.record),
-        because="Before 2.3 batches are renumbered in the order of a heap, which real ranges don't "
-        "have: up to three batches of one record are in the order that Kafka's heap gives them.",
+        because="Before 2.3 batches are renumbered in the order of a heap. Two are in their order. "
+        "Three are in the order of a heap whose first batch has been acknowledged.",
         refined_by=_BATCHES,
     ),
-    Never(
-        (
-            "producer.ProduceResponse/acknowledged-without-entry",
-            "producer.ProduceResponse/not-renumbered",
-            "producer.ProduceResponse/not-requeued",
-        ),
-        because=_NEVER_FORGOTTEN,
-        refined_by=_BATCHES,
-    ),
+    NEVER_FORGOTTEN,
     Instead(
         "producer.ProduceResponse/not-awaited",
         (
