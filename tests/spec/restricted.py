@@ -11,7 +11,7 @@ from typing import Any
 from epochfence.checker.check import Options, check
 from epochfence.checker.refinement import whole_system
 from epochfence.language import Change, System, instantiate
-from epochfence.language.instances.reductions import Reduction
+from epochfence.language.instances.reductions import Never, Reduction
 
 
 def restricted(system: System, *more: Reduction, without: Collection[Reduction] = ()) -> System:
@@ -33,11 +33,18 @@ def withheld(
     **settings: Any,
 ) -> int:
     """The number of steps, up to a depth, that a system lacks by a reduction that restricts the
-    environment or leaves rows out. A restricted system has no steps of its own. The `changes` are
-    made to both systems."""
+    environment. A restricted system has no steps of its own. The `changes` are made to both
+    systems."""
     options = replace(WHOLE_RUN, depth=depth)
     whole, reduced = (
         check(instantiate(reduce(add, changes, each), **settings), options)
         for each in (whole_system(system, reduction), system)
     )
     return whole.transitions - reduced.transitions
+
+
+def taken(system: System, never: Never, **settings: Any) -> dict[str, int]:
+    """How often a run of the whole system takes each of the rows that a system never has, of those
+    that are there in the release."""
+    result = check(instantiate(whole_system(system, never), **settings), WHOLE_RUN)
+    return {name: count for name, count in result.rows if name in never.labels}

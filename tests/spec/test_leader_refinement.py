@@ -21,6 +21,7 @@ from epochfence.language.instances.reductions import (
     Before,
     Canonical,
     LeftOut,
+    Never,
     NotOffered,
     Reduction,
     StandsFor,
@@ -50,7 +51,7 @@ from epochfence.spec.systems.reductions.leader import (
     VERIFIED,
 )
 from epochfence.tests.spec.leaders import Leader, leader
-from epochfence.tests.spec.restricted import restricted, withheld
+from epochfence.tests.spec.restricted import restricted, taken
 
 DEPTH = 3
 DAY = 86_400_000
@@ -276,10 +277,13 @@ def test_a_leader_of_a_system_takes_the_steps_of_the_whole_one(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("release", ["3.6", "3.9", "4.0.1", "4.4"])
+@pytest.mark.parametrize("release", ["3.6", "3.7"])
 def test_the_coordinator_of_a_system_is_of_the_leaders_release(release: str) -> None:
     """It never has an error that only another release has."""
-    assert withheld(shipped("transactions"), VERIFIED[1], protocol=release, bounds="small") == 0
+    never = VERIFIED[1]
+    assert isinstance(never, Never)
+    found = taken(shipped("transactions"), never, protocol=release, bounds="small")
+    assert found == dict.fromkeys(never.labels, 0)
 
 
 @pytest.mark.parametrize("release", ["3.6", "4.4"])
