@@ -57,7 +57,8 @@ def test_a_system_drains_what_the_client_drains(name: str, protocol: str) -> Non
 WRITES_AS_DRAINED, DRAINS_LAST = (one for one in OF_DRAIN if one is not ALLOWED)
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(2)
+@pytest.mark.sample(3, of="engines: drains that are left out")
 @pytest.mark.parametrize(
     ("name", "reduction", "protocol"),
     [

@@ -70,7 +70,8 @@ IDS_USED_UP = FEW_FAULTS | {"faults": 2, "transactions": 1, "largest_epoch": 2}
 """A new id is given to a client whose epochs are used up, while an expired one is in the log."""
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(3)
+@pytest.mark.sample(4, of="engines: reductions of the coordinator")
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("reduction", WITHHELD, ids=_name)
 def test_an_entry_is_not_offered_some_steps(reduction: NotOffered, release: str) -> None:

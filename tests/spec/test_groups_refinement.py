@@ -17,6 +17,7 @@ CHECKED = WITHHELD
 
 
 @pytest.mark.slow(3)
+@pytest.mark.sample(2, of="engines: reductions of the groups")
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("reduction", WITHHELD, ids=lambda one: one.event.name)
 def test_a_group_withholds_what_waits_for_the_coordinator(
