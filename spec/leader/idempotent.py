@@ -6,9 +6,7 @@ Such a client has no transaction: the coordinator is not asked, and no batch wai
 from __future__ import annotations
 
 from ...language import (
-    Expression,
     Row,
-    Sending,
     Table,
     any_of,
     append,
@@ -21,14 +19,12 @@ from ...language import (
     sequence_of,
     those,
 )
-from ...language.expressions import Operand
 from ..answers import answer_batch
 from ..client import state as client
 from ..client.batches.epochs import DelayedProduce
 from ..messages import (
     LEADER_CHANGES,
     NO_EPOCH,
-    NO_OFFSET,
     NO_TIMESTAMP,
     PRODUCER_EXPIRIES,
     RECORD,
@@ -49,7 +45,7 @@ from ..releases.features import (
     unknown_sequence_error,
 )
 from . import recovery
-from .produce import AppendResponse
+from .produce import AppendResponse, produce_response
 from .state import (
     UNKNOWN,
     BatchMetadata,
@@ -84,19 +80,6 @@ postponed = in_transit("postponed", Produce)
 
 entry = producers[Produce.producer_id]
 verification_state = verification_states[Produce.producer_id]
-
-
-def produce_response(error: Expression, base_offset: Operand = NO_OFFSET) -> Sending:
-    """The answer to the client, where it still waits for one."""
-    return answer_batch(
-        Produce.producer,
-        Produce.partition,
-        Produce.record,
-        Produce.txn,
-        error,
-        base_offset,
-        log_start_offset,
-    )
 
 
 produce = Table(

@@ -21,6 +21,14 @@ def restricted(system: System, *more: Reduction, without: Collection[Reduction] 
     return replace(system, **system.reduced.given, reductions=(*kept, *more), reduced=None)
 
 
+NO_FAULTS = dict.fromkeys(
+    (
+        "losses", "crashes", "timeouts", "expiries", "failovers", "append_failures", "id_expiries",
+        "delays", "leader_changes", "deletions", "producer_expiries",
+    ),
+    0,
+)  # fmt: skip
+"""The kinds of faults of `transactions`, each left out."""
 WHOLE_RUN = Options(deadlock=False, slicing=False, keep_going=True, brief=True)
 
 

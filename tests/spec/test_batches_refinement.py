@@ -13,20 +13,13 @@ from epochfence.spec.messages import PARTITION, RECORD, ProduceResponse, clock, 
 from epochfence.spec.systems import shipped
 from epochfence.spec.systems.reductions import client
 from epochfence.spec.systems.reductions.leader import PRODUCE
-from epochfence.tests.spec.restricted import restricted, taken
+from epochfence.tests.spec.restricted import NO_FAULTS, restricted, taken
 
 SMALL = {
     "idempotence": {"partitions": 1, "records": 2, "faults": 1},
     "transactions": {"partitions": 1, "records": 1, "producers": 1, "transactions": 1, "faults": 0},
 }
 MOST = 100
-NO_FAULTS = dict.fromkeys(
-    (
-        "losses", "crashes", "timeouts", "expiries", "failovers", "append_failures", "id_expiries",
-        "delays", "leader_changes", "deletions", "producer_expiries",
-    ),
-    0,
-)  # fmt: skip
 TWO_RECORDS = NO_FAULTS | {
     "partitions": 1, "records": 2, "producers": 1, "transactions": 1, "faults": 1,
 }  # fmt: skip

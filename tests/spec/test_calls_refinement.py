@@ -4,12 +4,13 @@ those have the effect of others."""
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 
 from epochfence.checker.refinement import refine, whole_system
-from epochfence.language import instantiate, some
+from epochfence.language import Event, Expression, instantiate, set_of, some
 from epochfence.language.instances.reductions import Canonical, NotOffered
 from epochfence.model.engine.compiler.stepper import Stepper
 from epochfence.spec.client.calls import any_broker, calls
@@ -32,24 +33,31 @@ FEW_ERRORS = (
     Errors.PRODUCER_FENCED,
     Errors.TRANSACTION_ABORTABLE,
 )
-FEW = (
-    *(
-        NotOffered(producer, each, when=True, because=WHY)
-        for each in (
-            calls.call_close,
-            calls.call_offsets,
-            failures.raise_error,
-            failures.send_failure,
-            requests.answer_lost,
-            requests.unauthorized,
-            requests.version_mismatch,
-        )
-    ),
-    *(
-        NotOffered(any_broker.broker, each, when=~each.error.is_in(*FEW_ERRORS), because=WHY)
-        for each in (any_broker.answer_init, any_broker.answer_partitions, any_broker.answer_end)
-    ),
+
+
+def few(events: Collection[Event], errors: Collection[Expression]) -> tuple[NotOffered, ...]:
+    """Without these events, and with no other errors in the answers of brokers."""
+    answers = (any_broker.answer_init, any_broker.answer_partitions, any_broker.answer_end)
+    return (
+        *(NotOffered(producer, each, when=True, because=WHY) for each in events),
+        *(
+            NotOffered(
+                any_broker.broker, each, when=~each.error.is_in(set_of(*errors)), because=WHY
+            )
+            for each in answers
+        ),
+    )
+
+
+FAILURES = (
+    calls.call_close,
+    failures.raise_error,
+    failures.send_failure,
+    requests.answer_lost,
+    requests.unauthorized,
+    requests.version_mismatch,
 )
+FEW = few((*FAILURES, calls.call_offsets), FEW_ERRORS)
 
 
 DEPTH = 18
@@ -106,25 +114,8 @@ OF_ERRORS = [one for one in CALLS if "Every other error" in one.because]
 OF_OFFSETS = [
     one for one in OF_ERRORS if one.event in (requests.offsets_answered, requests.offset_answered)
 ]
-OFFSETS_ALONE = (
-    *(
-        NotOffered(producer, each, when=True, because=WHY)
-        for each in (
-            calls.call_close,
-            calls.call_send,
-            calls.commit_transaction,
-            calls.abort_transaction,
-            failures.raise_error,
-            failures.send_failure,
-            requests.answer_lost,
-            requests.unauthorized,
-            requests.version_mismatch,
-        )
-    ),
-    *(
-        NotOffered(any_broker.broker, each, when=each.error != Errors.NONE, because=WHY)
-        for each in (any_broker.answer_init, any_broker.answer_partitions, any_broker.answer_end)
-    ),
+OFFSETS_ALONE = few(
+    (*FAILURES, calls.call_send, calls.commit_transaction, calls.abort_transaction), (Errors.NONE,)
 )
 
 

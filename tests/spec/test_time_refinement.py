@@ -22,16 +22,9 @@ from epochfence.spec.systems.reductions.client import OF_EXPIRY
 from epochfence.spec.systems.reductions.coordinator import ENTRY, ENTRY_FAULTS
 from epochfence.spec.systems.reductions.leader import EXPIRED_PRODUCER, EXPIRED_QUESTION
 from epochfence.spec.systems.reductions.producer_ids import MANAGERS
-from epochfence.tests.spec.restricted import restricted
+from epochfence.tests.spec.restricted import NO_FAULTS, restricted
 
 RELEASES = ("2.5", "3.6", "4.0.1", "4.4")
-NO_FAULTS = dict.fromkeys(
-    (
-        "losses", "crashes", "timeouts", "expiries", "failovers", "append_failures", "id_expiries",
-        "delays", "leader_changes", "deletions", "producer_expiries",
-    ),
-    0,
-)  # fmt: skip
 ONE_OF_EACH = {"partitions": 1, "records": 1, "producers": 1, "transactions": 1, "faults": 1}
 TRANSACTIONS = NO_FAULTS | ONE_OF_EACH
 IDEMPOTENCE = {"partitions": 1, "records": 2, "faults": 1}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ....language import Change, Row
 from ...errors import Errors
-from ...leader.idempotent import entry, produce_response
+from ...leader.idempotent import entry
+from ...leader.produce import produce_response
 from ...leader.state import next_sequence
 from ...messages import Produce
 from ..rules import rule
