@@ -237,10 +237,10 @@ def _with(mutant: Mutant, instance: Instance) -> Instance:
     """The instance with the mutant, if a table of it has the rows."""
     system = instance.system
     faulty = system
-    for place in mutant.places:
-        for table in system.tables:
-            if _same(table, place.table):
-                faulty = with_rows(faulty, table, place.rows)
+    for table in system.tables:
+        changed = of_machine(mutant, table)
+        if changed is not table:
+            faulty = with_rows(faulty, table, changed.rows)
     if faulty is system:
         return replace(instance)
     known = system.protocols.features_at(instance.protocol)

@@ -8,8 +8,10 @@ from epochfence.spec import messages as kafka
 from epochfence.spec.client import producer
 from epochfence.spec.client.batches import epochs as epoch_bump
 from epochfence.spec.client.batches import expiry, sender
+from epochfence.spec.client.calls import calls
+from epochfence.spec.client.transactions import failures, requests
 from epochfence.spec.systems import shipped
-from epochfence.spec.systems.reductions.client import BATCHES
+from epochfence.spec.systems.reductions.client import BATCHES, OF_ACCUMULATOR, OF_MESSAGES
 from epochfence.spec.systems.reductions.coordinator import ADD_PARTITIONS
 from epochfence.spec.systems.reductions.leader import ERRORS, PRODUCE
 from epochfence.spec.systems.reductions.requests import REQUESTS
@@ -40,6 +42,28 @@ IDEMPOTENT = replace(
 )
 
 
+_CALLS, _EXACTLY_ONCE = shipped("calls"), shipped("exactly-once")
+WITH_A_QUEUE = replace(
+    _CALLS,
+    name="client with a queue",
+    tables=(*calls.TABLES, calls.aborted_at_close, *requests.TABLES, *failures.TABLES),
+    reductions=(*OF_ACCUMULATOR, *OF_MESSAGES),  # a test brings about any event
+    **BARE,
+    terminal=False,
+)
+WITH_A_QUEUE_BOUNDS = {"oldest_version": 0, "oldest_transaction_version": 0}
+OF_A_GROUP_BOUNDS = {"producers": 1, "transactions": 2, "faults": 1}
+OF_A_GROUP = replace(
+    _EXACTLY_ONCE,
+    name="client of a group",
+    tables=tuple(table for table in _EXACTLY_ONCE.tables if table.machine is kafka.producer),
+    **BARE,
+    budgets={(producer.crash,): kafka.FAULTS},
+    interchangeable=(),
+    terminal=False,
+)
+
+
 class Client(Alone):
     """A client without transactional id."""
 
@@ -53,3 +77,17 @@ class TransactionalClient(Client):
 
     system = TRANSACTIONAL
     bounds = BOUNDS | {"producers": 1, "transactions": 2, "early_ends": 1}
+
+
+class QueuingClient(Client):
+    """A client with a transactional id and the queue of its requests."""
+
+    system = WITH_A_QUEUE
+    bounds = WITH_A_QUEUE_BOUNDS
+
+
+class GroupClient(Client):
+    """A client with a transactional id, of an instance that consumes and produces."""
+
+    system = OF_A_GROUP
+    bounds = OF_A_GROUP_BOUNDS

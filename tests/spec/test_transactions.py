@@ -286,12 +286,7 @@ TAKEN_BESIDE: dict[tuple[str, tuple[str, ...], Bounds], set[str]] = {
         "partition.WriteTxnMarkers/end-deleted-transaction",
         "partition.records are deleted/forget-producers",
     },
-    ("3.5", (), EXPIRED_ID): {
-        "producer.AddPartitionsToTxnResponse/not-retried",
-        "producer.EndTxnResponse/invalid-transition",
-        "producer.lost AddPartitionsToTxn/not-tried-again",
-        "producer.lost AddPartitionsToTxnResponse/not-tried-again",
-    },
+    ("3.5", (), EXPIRED_ID): {"producer.EndTxnResponse/invalid-transition"},
     ("3.6", (), EXPIRED_ID): {
         "producer.EndTxnResponse/invalid-transition-fatal",
     },

@@ -33,7 +33,7 @@ from epochfence.spec.releases.features import RELEASED as RELEASES
 from epochfence.tests.cases import Outcome, in_release, since
 from epochfence.tests.spec.alone import Alone
 from epochfence.tests.spec.brokers import Elected, OffsetsLeader, Processor, ProducerIdManager
-from epochfence.tests.spec.clients import Client, TransactionalClient
+from epochfence.tests.spec.clients import Client, GroupClient, QueuingClient, TransactionalClient
 from epochfence.tests.spec.coordinators import Coordinator
 from epochfence.tests.spec.leaders import Leader
 from epochfence.tests.spec.oracles import GroupOracle, OffsetsOracle, Oracle
@@ -46,6 +46,7 @@ ROW = re.compile(r"\[(?P<row>[^]]*)\] (?P<told>.*)")
 MACHINES: dict[str, type[Alone | Oracle]] = {
     "coordinator": Coordinator, "leader": Leader, "transactional_client": TransactionalClient,
     "idempotent_client": Client, "producer_client": Oracle,
+    "queuing_client": QueuingClient, "group_client": GroupClient,
     "producer_id_manager": ProducerIdManager, "coordinators": Elected, "offsets": OffsetsLeader,
     "processor": Processor, "group_coordinator": GroupOracle, "group_offsets": OffsetsOracle,
 }  # fmt: skip
