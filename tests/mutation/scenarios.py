@@ -58,6 +58,11 @@ FORGETFUL_LEADER = (*ONE_CLIENT, *ONE_TRANSACTION, ("deletions", 1), ("producer_
 TWO_RECORDS = (("producers", 1), *ONE_TRANSACTION, ("records", 2), ("faults", 1))
 EARLY_ENDS = (*FORGETFUL_LEADER, ("records", 2), ("early_ends", 1))
 TWO_PARTITIONS = (("producers", 1), ("partitions", 2), ("transactions", 1))
+# An id expires between two requests; nothing else happens to brokers.
+EXPIRED_ID = (
+    *TWO_PARTITIONS, ("faults", 2), ("leader_changes", 0), ("failovers", 0), ("timeouts", 0),
+    ("delays", 0),
+)  # fmt: skip
 
 # Before version 2 the end of a fence that comes late is a deadlock (docs/findings.md, 8).
 IN_TIME = ("late_fence_end_refused",)
@@ -92,6 +97,7 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("4.0.0", ONE_TRANSACTION),
         Scenario("2.0", ONE_TRANSACTION, IN_TIME),
         Scenario("3.5", EARLY_ENDS, IN_TIME),
+        Scenario("3.5", EXPIRED_ID, IN_TIME),
         Scenario("4.3", ONE_CLIENT),
         Scenario("4.3"),
         Scenario("0.11.0.0", (*ONE_CLIENT, *ONE_TRANSACTION), IN_TIME),
@@ -166,7 +172,7 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("2.1", (("producer_ids", 1), ("entries", 3), ("segment", 1))),
         Scenario("4.3", (("producer_ids", 1), ("entries", 6), ("cleanings", 2))),
         Scenario("4.3", (("producer_ids", 1), ("entries", 4), ("partial_cleanings", 1))),
-        Scenario("2.8", (("producer_ids", 1), ("entries", 4), ("partial_cleanings", 1))),
+        Scenario("2.7", (("producer_ids", 1), ("entries", 4), ("partial_cleanings", 1))),
     ),
     "membership": (
         Scenario("4.3"),

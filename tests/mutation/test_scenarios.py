@@ -2,6 +2,7 @@
 
 import pytest
 
+from epochfence.checker.check import Options, check
 from epochfence.language import System
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.mutation.crossing import system as crossing
@@ -30,6 +31,25 @@ RECORDED = [
 def test_every_scenario_is_recorded_and_nothing_else() -> None:
     chosen = {(system.name, str(each)) for system in SYSTEMS for each in scenarios(system)}
     assert baseline().keys() == chosen, RENEW
+
+
+WITH_BROKEN = [
+    pytest.param(trial, id=str(trial))
+    for system in SYSTEMS
+    for trial in trials(system)
+    if trial.recorded.broken
+]
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.parametrize("trial", WITH_BROKEN)
+def test_what_is_recorded_as_broken_breaks(trial: Trial) -> None:
+    """Mutants are compared without these properties, so that nothing else would notice a fix."""
+    instance = trial.scenario.instance(trial.system, trial.recorded.broken)
+    result = check(instance, Options(threads=1, brief=True, keep_going=True))
+    broken = {item.name for item in result.properties if item.verdict == "broken"}
+    assert broken == {*trial.recorded.broken}, RENEW
 
 
 @pytest.mark.slow
