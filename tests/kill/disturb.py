@@ -161,7 +161,7 @@ def _after(surface: Surface, normal: Usual, folder: Path, ended: Ended) -> str:
     last = run(surface, folder)
     if wrong := unfit(last):
         return wrong
-    if last.code == REFUSED and not surface.may_refuse:
+    if last.code == REFUSED and not (surface.refusal and surface.refusal in last.error):
         return f"the run after it is refused: {last.error[-300:]}"
     if last.code != REFUSED and (last.code, steady(last.told)) != (normal.code, normal.told):
         return f"the run after it comes to something else, with {last.code}"

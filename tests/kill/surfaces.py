@@ -55,8 +55,9 @@ class Surface:
     """The share of its usual address space with which its libraries can be loaded."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     """Variables beside those of the process that starts it."""
-    may_refuse: bool = False
-    """Whether it refuses to run again where a whole result is there already."""
+    refusal: str = ""
+    """Words of the line with which it may refuse to run again, if it may: a whole result is there
+    already, or a file was half rewritten."""
 
     def arguments(self, folder: Path) -> list[str]:
         """The command line that begins, or goes on with what is there."""
@@ -111,6 +112,14 @@ LOCAL = Surface(
     "check", ("check", KTX, *_ktx(I=1, K=2, E=2, S=2), "--threads", "1"),
     ("--checkpoint", "run"), "--resume", "run/manifest.json", memory=0.15, least_space=0.05,
 )  # fmt: skip
+DISK = Surface(
+    "check on disk",
+    ("check", KTX, *_ktx(I=1, K=2, E=3, S=3), "--threads", "1", "--memory", "0.15",
+     "--spill", "disk"),
+    ("--checkpoint", "run"), "--resume", "run/manifest.json",
+    prepare=lambda folder: (folder / "disk").mkdir(), refusal="a process ended while it rewrote",
+    least_space=0.05,
+)  # fmt: skip
 SWEEP = Surface(
     "sweep",
     ("sweep", KTX, "--set", "E=1..3", "--set", "S=1..2", "--jobs", "2", *_ktx(I=1, K=1)),
@@ -145,7 +154,8 @@ JUDGE_SPARK = Surface(
     least_file=1 << 12,
     longest_file=1 << 18,
     environment=QUICK,
-    may_refuse=True,
+    refusal="exist",
 )
 
-SURFACES = {each.name: each for each in (LOCAL, SWEEP, PROVE, JUDGE, SPARK, JUDGE_SPARK)}
+OF_ALL = (LOCAL, DISK, SWEEP, PROVE, JUDGE, SPARK, JUDGE_SPARK)
+SURFACES = {each.name: each for each in OF_ALL}

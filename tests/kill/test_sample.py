@@ -9,7 +9,7 @@ import pytest
 
 from epochfence.tests.kill.disturb import DISTURBANCES, STUCK, Ended, unfit, usual
 from epochfence.tests.kill.run import HEAD, Tally, row, table
-from epochfence.tests.kill.surfaces import LOCAL, PROVE, SWEEP, Surface
+from epochfence.tests.kill.surfaces import DISK, LOCAL, PROVE, SWEEP, Surface
 
 SPARKS_OWN = """Traceback (most recent call last):
   File "/lib/pyspark.zip/pyspark/daemon.py", line 264, in manager
@@ -23,7 +23,10 @@ OF_A_TASK = SPARKS_OWN.replace("pyspark/daemon.py", "epochfence/tasks.py")
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("surface", "kinds"),
-    [*((LOCAL, (kind,)) for kind in DISTURBANCES), (SWEEP, ("kill",)), (PROVE, ("kill",))],
+    [
+        *((LOCAL, (kind,)) for kind in DISTURBANCES),
+        *((surface, ("kill",)) for surface in (DISK, SWEEP, PROVE)),
+    ],
 )
 def test_disturbed_runs_come_to_the_same(
     surface: Surface, kinds: tuple[str, ...], seed: int, tmp_path: Path
