@@ -240,6 +240,8 @@ def _with(mutant: Mutant, instance: Instance) -> Instance:
     for table in system.tables:
         changed = of_machine(mutant, table)
         if changed is not table:
+            if system.reduced is not None:  # what the fault leaves out isn't added again
+                system.reduced.are_done((changed,))
             faulty = with_rows(faulty, table, changed.rows)
     if faulty is system:
         return replace(instance)
