@@ -67,17 +67,17 @@ def unseal(text: bytes, valid: Callable[[Any], Any]) -> dict[str, Any]:
         data: Any = read_json(text)
     except NotJsonError as error:
         raise DamagedError(str(error)) from None
-    told = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
-    expected = told.pop(LAST, None)
+    document = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+    expected = document.pop(LAST, None)
     if expected is None:
         raise DamagedError("it has no checksum: another version wrote it, or something else did")
-    if _over(told) != expected:
+    if _over(document) != expected:
         raise DamagedError("its checksum doesn't fit: it was changed after it was written")
     try:
-        valid(told)
+        valid(document)
     except JsonSchemaValueException as error:
         raise DamagedError(str(error.message).removeprefix("data").lstrip(". ")) from None
-    return told
+    return document
 
 
 class Summed:

@@ -87,10 +87,12 @@ def transactional(count: int) -> int:
             held[name] = (ended.producer_id, ended.producer_epoch)
             for markers in coordinator.drain_markers().values():
                 for marker in markers:
-                    told = coordinator.markers_answered(
+                    results = coordinator.markers_answered(
                         marker, dict.fromkeys(marker.partitions, "NONE")
                     )
-                    expect("NONE" if told[0] == "COMPLETION_WRITTEN" else told[0], "the markers")
+                    expect(
+                        "NONE" if results[0] == "COMPLETION_WRITTEN" else results[0], "the markers"
+                    )
             done += 3
     return done
 
@@ -102,9 +104,9 @@ def overlapping(seed: int, clients: int, ask: Callable[[Random, int], Asked]) ->
     random = Random(seed)
     found: list[Operation] = []
     for at in range(CLIENTS, CLIENTS + OPERATIONS):
-        request, fields, told = ask(random, at)
+        request, fields, answer = ask(random, at)
         early, late = (random.random() * clients / 2 for _ in "ab")
-        found.append(Operation(request, fields, at - early, at + late, told, at))
+        found.append(Operation(request, fields, at - early, at + late, answer, at))
     return found
 
 
@@ -216,8 +218,8 @@ def restarted_history(seed: int, clients: int) -> list[Operation]:
     found: list[Operation] = []
     due: list[tuple[float, float, int, str, dict[str, Any]]] = []
 
-    def send(who: int, answered: float, asked: tuple[float, str, dict[str, Any]]) -> None:
-        wait, request, fields = asked
+    def send(who: int, answered: float, next_request: tuple[float, str, dict[str, Any]]) -> None:
+        wait, request, fields = next_request
         start = answered + wait
         heappush(due, (start + 3 * random.random(), start, who, request, fields))
 
@@ -245,7 +247,7 @@ def judged(histories: list[list[Operation]]) -> int:
 
 def all_at_once() -> float:
     """Seconds to judge a history of 40 concurrent operations that no order explains."""
-    asked = [
+    operations = [
         Operation(
             "Produce",
             {"producer_id": at, "producer_epoch": 0, "base_sequence": 0, "count": 1},
@@ -257,7 +259,7 @@ def all_at_once() -> float:
         for at in range(40)
     ]
     begun = time.process_time()
-    if judge(asked).finding is not Finding.UNEXPLAINED:
+    if judge(operations).finding is not Finding.UNEXPLAINED:
         raise RuntimeError("an offset that nobody can have been given is explained")
     return time.process_time() - begun
 

@@ -116,10 +116,10 @@ def ours(case: Case, threads: int, folder: Path) -> Run:
     )
     if used.exit_code:
         raise RuntimeError(f"epochfence ended with {used.exit_code}:\n{used.output[-2000:]}")
-    told = json.loads(report.read_text(encoding="utf-8"))
+    result = json.loads(report.read_text(encoding="utf-8"))
     return Run(
-        "epochfence", threads, told["states"], told["transitions"], used.seconds,
-        told["compile_seconds"], told["seconds"], used.peak_rss_bytes, told["memory_bytes"],
+        "epochfence", threads, result["states"], result["transitions"], used.seconds,
+        result["compile_seconds"], result["seconds"], used.peak_rss_bytes, result["memory_bytes"],
     )  # fmt: skip
 
 
@@ -353,8 +353,8 @@ def publish(name: str, aims: Sequence[Aim], *, quick: bool) -> None:
     """Prints the figures of `bench/NAME.py` with its aims, and writes them into the page unless
     `quick`.
     """
-    told = table(AIM_HEAD, [aim.cells for aim in aims])
-    section = f"`python bench/{name}.py`. {machine()}. {versions()}.\n\n{told}"
+    aim_table = table(AIM_HEAD, [aim.cells for aim in aims])
+    section = f"`python bench/{name}.py`. {machine()}. {versions()}.\n\n{aim_table}"
     print(section)
     if not quick:
         write(section, name)

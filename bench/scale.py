@@ -113,7 +113,7 @@ def recorded(path: Path = RECORDED) -> list[Recorded]:
     found: list[Recorded] = []
     for size, part in json.loads(path.read_text(encoding="utf-8"))["searches"].items():
         apart = part["apart"]
-        told, spark = apart["levels"], apart["spark"]
+        all_levels, spark = apart["levels"], apart["spark"]
         levels = [
             Level(
                 sum(before["states"]),
@@ -123,10 +123,10 @@ def recorded(path: Path = RECORDED) -> list[Recorded]:
                 now["written_bytes"],
                 now["seconds"] - before["seconds"],
             )
-            for before, now in itertools.pairwise(told)
+            for before, now in itertools.pairwise(all_levels)
             if now["sent"]
         ]
-        before = [sum(level["states"]) for level in told[: len(told) - len(levels)]]
+        before = [sum(level["states"]) for level in all_levels[: len(all_levels) - len(levels)]]
         engine = spark["engine"]
         found.append(
             Recorded(
@@ -155,14 +155,14 @@ def merged(
 ) -> list[tuple[int, Sequence[Run]]]:
     """The states that a shard writes at each level, and its files ("runs") after the level."""
     runs = (Run("", 0, len(before), sum(before) // shards, 0, ""),)
-    told: list[tuple[int, Sequence[Run]]] = []
+    per_level: list[tuple[int, Sequence[Run]]] = []
     for at, states in enumerate(found):
         runs = (*runs, Run("", at, at, states // shards, 0, ""))
         some = max(1, to_merge([*runs]))
         whole = Run("", runs[-some].first, at, sum(run.states for run in runs[-some:]), 0, "")
         runs = (*runs[:-some], whole)
-        told.append((whole.states if states else 0, runs))
-    return told
+        per_level.append((whole.states if states else 0, runs))
+    return per_level
 
 
 def work(level: Level, shards: int, cores: int) -> list[float]:
@@ -280,8 +280,8 @@ def driver(found: Sequence[int], shards: int) -> Driver:
         manifest.Level([states // shards] * shards, [*steps], [*range(ROWS)], 1e4, *[states] * 3)
         for states in found
     ]
-    told = manifest.Manifest(Storage("."), {}, shards, {}, levels=levels, runs=runs)
-    content = len(told.content())
+    whole_manifest = manifest.Manifest(Storage("."), {}, shards, {}, levels=levels, runs=runs)
+    content = len(whole_manifest.content())
     totals = [[level.states[shard] for level in levels] for shard in range(shards)]
     place = Place(totals, runs, [None] * shards, [[] for _ in runs], finer=False)
     broadcast = len(pickle.dumps(place))
@@ -308,8 +308,8 @@ def checked(runs: Sequence[Recorded], costs: Costs) -> list[tuple[str, ...]]:
             ("MB sent", model.sent_bytes, sum(x.sent_bytes for x in run.levels), 1e6),
             ("MB written", model.written_bytes, sum(x.written_bytes for x in run.levels), 1e6),
         ):
-            told = (f"{value / unit:,.1f}" for value in (there, here))
-            lines.append((run.size, what, *told, off(here, there)))
+            figures = (f"{value / unit:,.1f}" for value in (there, here))
+            lines.append((run.size, what, *figures, off(here, there)))
     return lines
 
 
@@ -377,11 +377,11 @@ def page(runs: Sequence[Recorded]) -> str:
     """The measured part of docs/scale.md."""
     costs = fit(runs)
     units = (1e3, 1e3, 1e9, 1e9, 1e9)
-    told = [
+    cost_rows = [
         (f"{name}, {'ms' if unit == 1e3 else 'ns of a core'}", f"{seconds * unit:,.1f}")
         for name, seconds, unit in zip(WORK, costs.seconds, units, strict=True)
     ]
-    told += [
+    cost_rows += [
         ("successors that are sent, of 100", f"{100 * costs.share:.0f}"),
         ("bytes of a candidate sent", f"{costs.candidate_bytes:.1f}"),
         ("bytes of a state in a file", f"{costs.state_bytes:.1f}"),
@@ -392,7 +392,7 @@ def page(runs: Sequence[Recorded]) -> str:
     return "\n\n".join(
         [
             "What things cost:",
-            table(("figure", "cost"), told),
+            table(("figure", "cost"), cost_rows),
             "The model beside the runs that it is fitted to:",
             table(("size", "figure", "measured", "model", "off by"), checked(runs, costs)),
             "What it says of larger ones:",

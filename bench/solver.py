@@ -38,11 +38,11 @@ class Case:
 
 def proofs(case: page.Case) -> Case:
     """The command that proves a section of docs/proofs.md."""
-    asked = f" --protocol {case.protocol}" if case.protocol else ""
-    asked += "".join(f" --with {feature}" for feature in case.switch_on)
-    asked += "".join(f" --set {name}={value}" for name, value in case.constants.items())
+    options = f" --protocol {case.protocol}" if case.protocol else ""
+    options += "".join(f" --with {feature}" for feature in case.switch_on)
+    options += "".join(f" --set {name}={value}" for name, value in case.constants.items())
     some = [part for name in case.properties or () for part in ("--property", name)]
-    return Case(f"prove {case.system}{asked}", 0, quick=not some, more=tuple(some))
+    return Case(f"prove {case.system}{options}", 0, quick=not some, more=tuple(some))
 
 
 ORPHAN = Case(
@@ -66,21 +66,21 @@ class Run:
     @property
     def cells(self) -> tuple[str, ...]:
         """The run as a line of a table."""
-        asked = len(self.obligations)
-        longest = f"{max(self.obligations):.2f}" if asked else "–"
+        count = len(self.obligations)
+        longest = f"{max(self.obligations):.2f}" if count else "–"
         named = len(self.case.more) // 2
         what = f"`{self.case.command}`" + (f", {named} of its properties" if named else "")
-        return what, f"{self.seconds:.1f}", str(asked) if asked else "–", longest
+        return what, f"{self.seconds:.1f}", str(count) if count else "–", longest
 
 
 def run(case: Case) -> Run:
     """Runs a command. Raises RuntimeError for another exit code."""
     tell(case.command)
     with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder) / "told.json"
+        output = Path(folder) / "told.json"
         begun = time.perf_counter()
         done = subprocess.run(
-            [str(EPOCHFENCE), *case.command.split(), *case.more, "--json", str(told)],
+            [str(EPOCHFENCE), *case.command.split(), *case.more, "--json", str(output)],
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -88,8 +88,8 @@ def run(case: Case) -> Run:
         seconds = time.perf_counter() - begun
         if done.returncode != case.exit_code:
             raise RuntimeError(f"{case.command} ended with {done.returncode}: {done.stderr[-500:]}")
-        asked = json.loads(told.read_text(encoding="utf-8")).get("obligations", ())
-    return Run(case, seconds, [answer["seconds"] for answer in asked])
+        obligations = json.loads(output.read_text(encoding="utf-8")).get("obligations", ())
+    return Run(case, seconds, [answer["seconds"] for answer in obligations])
 
 
 def aims(runs: Sequence[Run]) -> list[Aim]:

@@ -105,7 +105,7 @@ def search(size: tuple[int, ...], shards: int, folder: Path, *more: str) -> dict
     tell(f"{size}: threads and Spark, in turns")
     turns = [one_turn(size, shards, folder, *more) for _ in range(1 if more else TURNS)]
     threads = median([threads for threads, _ in turns])
-    on_spark = median([told for _, (told, _) in turns], lambda told: told["spark"])
+    on_spark = median([record for _, (record, _) in turns], lambda record: record["spark"])
     peak = max(peak for _, (_, peak) in turns)
     tell(f"{size}: Spark, as on several machines")
     os.environ[outbox.VARIABLE] = outbox.OFF
@@ -254,14 +254,14 @@ def page(found: dict[str, Any]) -> str:
     if histories:
         lines = [
             (
-                f"{told['events']:,}",
-                f"{told['keys']:,}",
-                f"{told['bytes'] / 1e6:,.0f}",
-                f"{told['seconds']:.1f}",
-                f"{told['events'] / told['seconds']:,.0f}",
-                f"{told['peak'] / 1e6:,.0f}",
+                f"{measured['events']:,}",
+                f"{measured['keys']:,}",
+                f"{measured['bytes'] / 1e6:,.0f}",
+                f"{measured['seconds']:.1f}",
+                f"{measured['events'] / measured['seconds']:,.0f}",
+                f"{measured['peak'] / 1e6:,.0f}",
             )
-            for told in histories
+            for measured in histories
         ]
         parts.append(table(HISTORIES_HEAD, lines))
     parts.append(table(AIM_HEAD, [aim.cells for aim in aims(searches, histories)]))

@@ -473,10 +473,10 @@ def _tell_vacuity(prepared: Prepared, carrier: Carrier, taken: list[int], result
     reason.
     """
     instance = prepared.instance
-    met, unmet = _asked(prepared, carrier, taken, lambda probe: not probe.asks_for_more)
+    met, unmet = _met_and_unmet(prepared, carrier, taken, lambda probe: not probe.asks_for_more)
     result.vacuous = vacuities(instance, taken, unmet, prepared.unbreakable)
     if not result.vacuous:
-        more, less = _asked(prepared, carrier, taken, lambda probe: probe.asks_for_more)
+        more, less = _met_and_unmet(prepared, carrier, taken, lambda probe: probe.asks_for_more)
         result.notes += could_say_more([*met, *more], [*unmet, *less])
     result.vacuous += waits(met)
     result.notes += untaken(met)
@@ -486,7 +486,7 @@ def _tell_vacuity(prepared: Prepared, carrier: Carrier, taken: list[int], result
     ]
 
 
-def _asked(
+def _met_and_unmet(
     prepared: Prepared, carrier: Carrier, taken: list[int], wanted: Callable[[Probe], bool]
 ) -> tuple[list[Probe], list[Probe]]:
     """The selected probes: those that the run met, and the others."""

@@ -55,11 +55,11 @@ def look_for_progress(
     begins after the time `until`. Raises ReplayError if the executable model differs.
     """
     names = [item.name for item in prepared.instance.progress]
-    told = {name: PropertyVerdict(name, "unknown") for name in names}
+    verdicts = {name: PropertyVerdict(name, "unknown") for name in names}
     if until is not None and time.monotonic() > until:
         result.verdict = Verdict.INCONCLUSIVE
         result.reason = "the time limit was reached after the last level, before progress"
-        result.properties += told.values()
+        result.properties += verdicts.values()
         return
     try:
         progress = LivenessSearch(prepared, explorer)
@@ -77,19 +77,19 @@ def look_for_progress(
         result.reason = "it was interrupted after the last level, while looking for progress"
     else:
         if every or not found:
-            told = {name: PropertyVerdict(name, "holds") for name in names}
+            verdicts = {name: PropertyVerdict(name, "holds") for name in names}
             result.vacuous += _unmet(prepared, progress)
         for name, item in found.items():
             if brief:
-                told[name] = PropertyVerdict(name, "broken", len(item.run.labels))
+                verdicts[name] = PropertyVerdict(name, "broken", len(item.run.labels))
                 continue
             trace = trace_of(prepared, item)
             kept = trace if every else None
-            told[name] = PropertyVerdict(name, "broken", len(trace.steps), trace=kept)
+            verdicts[name] = PropertyVerdict(name, "broken", len(trace.steps), trace=kept)
             if not every:
                 result.trace, result.reason = trace, trace.conclusion
                 result.verdict, result.vacuous = Verdict.LEADS_TO_BROKEN, []
-    result.properties += told.values()
+    result.properties += verdicts.values()
 
 
 def trace_of(prepared: Prepared, found: Broken) -> Trace:
@@ -107,7 +107,7 @@ def _unmet(prepared: Prepared, progress: LivenessSearch) -> Iterator[Vacuity]:
         what = "holds vacuously: its premise is never true"
         yield Vacuity("premise", name, what, (), known.get(name, ""), whole=True)
     for item in prepared.instance.progress:
-        if item.name in progress.met - progress.asked:
+        if item.name in progress.met - progress.required:
             where = "in every state"
             if item.kind == "leads to":
                 where += " where its premise holds"
@@ -119,8 +119,8 @@ class LivenessSearch:
     """Checks progress properties on the states of an explorer.
 
     All aims are checked together, by the components of the steps; then each broken one separately,
-    for its run. `unmet` are the properties whose premise no state satisfies, `asked` those with a
-    state that satisfies their premise but not their goal. Raises MemoryError if the explorer's
+    for its run. `unmet` are the properties whose premise no state satisfies, `required` those with
+    a state that satisfies their premise but not their goal. Raises MemoryError if the explorer's
     limit is exceeded.
     """
 
@@ -142,7 +142,7 @@ class LivenessSearch:
         self.room = np.zeros((5, self.fair.masks.shape[1]), dtype=np.uint64)
         self.none = self.order[:0]
         self.met: set[str] = set()
-        self.asked: set[str] = set()
+        self.required: set[str] = set()
 
     def _take(self, size: int) -> None:
         if not self.explorer.may_take(self.held + size):
@@ -221,19 +221,19 @@ class LivenessSearch:
         turns = count()
 
         def part() -> tuple[int, int]:
-            met = asked = 0
+            met = required = 0
             for shard in takewhile(SHARDS.__gt__, turns):
                 at = int(starts[shard])
                 for rows in store.rows(shard):
                     end = at + len(rows)
                     met |= mark(in_words(rows, packing), begins[at:end], within[at:end])
-                    asked |= int(np.bitwise_or.reduce(begins[at:end]))
+                    required |= int(np.bitwise_or.reduce(begins[at:end]))
                     at = end
-            return met, asked
+            return met, required
 
-        for met, asked in self.explorer.each(part, [()] * self.explorer.threads):
+        for met, required in self.explorer.each(part, [()] * self.explorer.threads):
             self.met |= {aim.of.name for at, aim in enumerate(aims) if met >> at & 1}
-            self.asked |= {aim.of.name for at, aim in enumerate(aims) if asked >> at & 1}
+            self.required |= {aim.of.name for at, aim in enumerate(aims) if required >> at & 1}
 
     # One aim --------------------------------------------------------------------------------
 

@@ -78,8 +78,10 @@ def paths_between(
     options = options or Options()
     wanted = leads_to(NAME, begin, end, "The path comes to its end.", each=each)
     system = replace(instance.system, progress=(wanted,), fairness=(), rankings=())
-    asked = with_constants(replace(instance, system=system, properties=(), progress=(wanted,)), {})
-    prepared = prepare(ending_anywhere(asked), slicing=options.slicing)
+    narrowed = with_constants(
+        replace(instance, system=system, properties=(), progress=(wanted,)), {}
+    )
+    prepared = prepare(ending_anywhere(narrowed), slicing=options.slicing)
     with closing(explorer_of(prepared, options)) as explorer:
         insert_initials(prepared, explorer)
         search(explorer)

@@ -26,8 +26,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(is_given: bool) -> None:
+    if is_given:
         from importlib.metadata import version
 
         print(f"epochfence {version('epochfence')}")
@@ -66,4 +66,4 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     finally:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is left to be told
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is left to report

@@ -135,11 +135,11 @@ def loaded(name: str) -> Any:
     written = name.replace("-", "_")
     function = home.get(written) or home[f"{written}_"]
     # Typer breaks the lines of a help text itself.
-    told = "\n\n".join(
+    help_text = "\n\n".join(
         " ".join(each.split()) for each in cleandoc(function.__doc__ or "").split("\n\n")
     )
     alone = typer.Typer(add_completion=False)
-    alone.command(name, cls=Command, help=told, epilog=shown(name), rich_help_panel=panel)(
+    alone.command(name, cls=Command, help=help_text, epilog=shown(name), rich_help_panel=panel)(
         grouped(function)
     )
     return typer.main.get_command(alone)

@@ -166,8 +166,8 @@ def _rows(table: Table, system: System | None, release: str) -> dict[str, Told]:
         return {}
     facts = feature_facts(system.protocols, release)
     rows = [row for row, _ in taken(table, system.protocols, release, {})]
-    told = {row.id: _told(table, _settled_row(row, facts)) for row in rows}
-    return {"": Told(_condition(settled(table.guard, facts))), **told} if told else {}
+    described = {row.id: _described(table, _settled_row(row, facts)) for row in rows}
+    return {"": Told(_condition(settled(table.guard, facts))), **described} if described else {}
 
 
 def _settled_row(row: Row, facts: Facts) -> Row:
@@ -182,7 +182,7 @@ def _settled_row(row: Row, facts: Facts) -> Row:
     return rewritten(left, lambda expression: settled(expression, facts))
 
 
-def _told(table: Table, row: Row) -> Told:
+def _described(table: Table, row: Row) -> Told:
     does = tuple("\n".join(lines) for lines in effects(table, row))
     reply = "".join("\n".join(lines) for lines in replies(table, row))
     return Told(_condition(row.guard), does, reply)
@@ -246,7 +246,7 @@ def _title(item: Difference, width: int) -> Iterator[Text]:
 
 
 def _lines(item: Difference, width: int) -> Iterator[Text]:
-    old, new = (told.parts if told is not None else () for told in (item.before, item.after))
+    old, new = (side.parts if side is not None else () for side in (item.before, item.after))
     for sign, style, parts, others in (("-", "red", old, new), ("+", "green", new, old)):
         gone = (part for part in parts if part not in others)
         for line in (line for part in gone for line in part.splitlines()):

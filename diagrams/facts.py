@@ -70,9 +70,9 @@ def taken(
 ) -> tuple[tuple[Row, Facts], ...]:
     """The rows that a step may take in a release if `facts` hold, each with the facts that are
     known then."""
-    asked = _features_asked(table)
+    occurring = _features_of(table)
     features = feature_facts(protocols, release).items()
-    known = {feature: truth for feature, truth in features if feature in asked}
+    known = {feature: truth for feature, truth in features if feature in occurring}
     return _taken(table, frozenset({**known, **facts}.items()))
 
 
@@ -102,7 +102,7 @@ def _taken(
 
 
 @cache
-def _features_asked(table: Table) -> frozenset[Expression]:
+def _features_of(table: Table) -> frozenset[Expression]:
     """The features that occur in the table."""
     parts = [table.guard]
     for row in table.rows:

@@ -91,13 +91,13 @@ class _Pages:
         texts = {PAGE: [_HEAD, *(part for s in self.systems for part in self.system(s))]}
         for machine, name in self.names.items():
             texts[f"{FOLDER}/{name}.md"] = [_NOTE + "\n", *self.machine(machine)]
-        told = {path: "\n".join(text).encode() for path, text in texts.items()}
+        encoded = {path: "\n".join(text).encode() for path, text in texts.items()}
         named = {system.name: system for system in self.systems}
         levels = {
             f"{DRAWINGS}/{name}.html": to_html(named[name], diagrams).encode()
             for name, diagrams in self.diagrams.items()
         }
-        return told | self.drawings | levels
+        return encoded | self.drawings | levels
 
     def system(self, system: System) -> Iterator[str]:
         """Its releases, its messages and its machines."""
@@ -118,12 +118,12 @@ class _Pages:
         owners = [system for system in self.systems if machine in system.machines]
         yield f"# {plain(machine.name)}\n\n{plain(machine.doc)}\n"
         yield _fields(machine, owners)
-        told: dict[Table, list[System]] = {}
+        systems_of: dict[Table, list[System]] = {}
         drawn: list[list[Table]] = []
         for system in owners:
             tables = [table for table in system.tables if table.machine is machine]
             for table in tables:
-                told.setdefault(table, []).append(system)
+                systems_of.setdefault(table, []).append(system)
             if machine.state is not None and tables not in drawn:
                 drawn.append(tables)
                 diagram = state_diagram(system, machine)
@@ -137,7 +137,7 @@ class _Pages:
             page = f"../{DRAWINGS}/{system.name}.html#{machine.name}"
             yield f"[Each field with the rows of {system.name} that write it]({page})\n"
         seen: list[Seen] = []
-        for table, systems in told.items():
+        for table, systems in systems_of.items():
             everywhere = len(systems) == len(owners)
             yield from self.table(table, systems, _alike(table, seen), everywhere=everywhere)
             seen.append(Seen(systems[0].name, table))

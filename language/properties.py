@@ -103,13 +103,13 @@ class Property(Interned):
         """
         where = f"property {self.name}, failure"
         one = (failure,) if isinstance(failure, Failure) else failure
-        told = items(where, one, Failure, "failure()")
+        failures = items(where, one, Failure, "failure()")
         nodes = (*children_first(self.expression), *children_first(self.premise))
         own = {*self.each, *(node.args[0] for node in nodes if node.op in QUANTIFIERS)}
-        for value in (value for each in told for value in each.values):
+        for value in (value for each in failures for value in each.values):
             for name in free_variables(value) - own:
                 raise DeclarationError(f"{where}: `{name}` isn't a variable of the property")
-        return replace(self, failures=told)
+        return replace(self, failures=failures)
 
     def changed(self, change: Callable[[Expression], Expression]) -> Property:
         """The property with each of its expressions changed."""
@@ -117,7 +117,7 @@ class Property(Interned):
         if expression is self.expression and premise is self.premise:
             return self
         failures = tuple(
-            Failure(told.text, tuple(map(change, told.values))) for told in self.failures
+            Failure(each.text, tuple(map(change, each.values))) for each in self.failures
         )
         return replace(self, expression=expression, premise=premise, failures=failures)
 

@@ -131,8 +131,8 @@ class Reached:
         other = self.system != system.name
         every = self.constants if other else {**system.values(DEFAULT), **self.constants}
         larger = {name: n for name, n in every.items() if n > constants.get(name, n)}
-        asked = system.feature_names
-        here, there = asked & set(features), asked & system.protocols.features_at(self.protocol)
+        known = system.feature_names
+        here, there = known & set(features), known & system.protocols.features_at(self.protocol)
         same = here == there
         if same and not larger and not other:
             return None

@@ -126,11 +126,11 @@ def check_hidden(table: str, rows: tuple[Row, ...], only: Collection[Row] | None
     seen: list[tuple[Row, frozenset[Expression], frozenset[Expression]]] = []
     for row in rows:
         asks, during = conjuncts(row.guard), conjuncts(row.during)
-        for earlier, asked, asked_during in seen:
+        for earlier, needs, needs_during in seen:
             if only is not None and row not in only:
                 break
-            if asked_during <= during and all(implied(part, asks) for part in asked - asks):
-                always = not asked and not asked_during
+            if needs_during <= during and all(implied(part, asks) for part in needs - asks):
+                always = not needs and not needs_during
                 why = "always holds" if always else "holds wherever this one does"
                 raise DeclarationError(
                     f"table {table}: the row {row.id!r} is never taken, because the row "
@@ -388,8 +388,8 @@ class Table:
             filled = {name: getattr(self.on, name) for name, _ in message.address}
         else:
             if isinstance(self.on, Message) and message.answers == self.on:
-                asked = dict(self.on.parameters)  # a response may have further address fields
-                names = [n for n, _ in message.address if source is not None or n in asked]
+                parameters = dict(self.on.parameters)  # a response may have further address fields
+                names = [n for n, _ in message.address if source is not None or n in parameters]
                 filled = {
                     n: getattr(self.on, SENDER if source and n == TO else n)
                     for n in names

@@ -59,10 +59,10 @@ class VerifiedBatch:
         )
         return answer.error, answer.guard
 
-    def verdict(self, leader: PartitionLeader, told: str) -> str:
+    def verdict(self, leader: PartitionLeader, coordinator_error: str) -> str:
         """The batch's error after the coordinator's answer; NONE: the leader may append the
         batch."""
-        return leader.verdict(told, origin=self._origin, api_version=self.api_version)
+        return leader.verdict(coordinator_error, origin=self._origin, api_version=self.api_version)
 
     def append(self, leader: PartitionLeader, guard: int | None) -> ProduceResponse:
         """Appends the batch with its verification guard."""

@@ -243,10 +243,10 @@ class Cluster(GroupRequests):
             if error != REFUSED_WITH_OTHERS:
                 return error
         about = (transactional_id, producer_id, producer_epoch, partitions)
-        asked = coordinator or self.coordinator
+        recipient = coordinator or self.coordinator
         if verify_only:
-            return next(iter(asked.verify_partitions(*about).values()), "NONE")
-        return asked.add_partitions(*about, api_version=api_version) or "NONE"
+            return next(iter(recipient.verify_partitions(*about).values()), "NONE")
+        return recipient.add_partitions(*about, api_version=api_version) or "NONE"
 
     def add_offsets(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, group_id: str,
@@ -314,19 +314,21 @@ class Cluster(GroupRequests):
         error, guard = batch.question(leader) if asks else ("NONE", None)
         if error != "NONE":
             return ProduceResponse(error)
-        told = "NONE" if guard is None else self._asked(batch)
+        coordinator_error = "NONE" if guard is None else self._coordinator_error(batch)
         place = UNASKED if guard is None else VERIFICATION
         if asks and self._holds == place:
             self._holds = None
-            self._held[place] = batch, told, guard
+            self._held[place] = batch, coordinator_error, guard
             raise ThreadHeldError
-        return self._verified(batch, told, guard)
+        return self._verified(batch, coordinator_error, guard)
 
-    def _verified(self, batch: VerifiedBatch, told: str, guard: int | None) -> ProduceResponse:
-        """Appends a batch after its verification. `told` is the coordinator's answer, or NONE
-        without a question."""
+    def _verified(
+        self, batch: VerifiedBatch, coordinator_error: str, guard: int | None
+    ) -> ProduceResponse:
+        """Appends a batch after its verification. `coordinator_error` is the coordinator's answer,
+        or NONE without a question."""
         leader, commits = self.leader(batch.partition), batch.commits
-        error = batch.verdict(leader, told)
+        error = batch.verdict(leader, coordinator_error)
         if error == "NONE" and commits is not None:
             error = self.groups.may_commit_in_transaction(
                 commits.group_id, commits.of, api_version=batch.api_version
@@ -344,7 +346,7 @@ class Cluster(GroupRequests):
                 self.groups.not_appended(*about, producer_id)
         return answer
 
-    def _asked(self, batch: VerifiedBatch) -> str:
+    def _coordinator_error(self, batch: VerifiedBatch) -> str:
         """The coordinator's answer to a leader about a transaction's first batch."""
         name, wanted = batch.transactional_id, [batch.partition]
         held = batch.producer["producer_id"], batch.producer["producer_epoch"]
@@ -481,7 +483,7 @@ class Cluster(GroupRequests):
         errors = {each: self.use_of(principal, topic_of(each), "READ") for each in offsets}
         left = {place: offsets[place] for place, refusal in errors.items() if refusal == "NONE"}
         if left:
-            told = self.commit_offsets(
+            commit_error = self.commit_offsets(
                 *about,
                 offsets=left,
                 member_id=fields["member_id"],
@@ -489,7 +491,7 @@ class Cluster(GroupRequests):
                 group_instance_id=fields["group_instance_id"],
                 api_version=version,
             )
-            errors |= dict.fromkeys(left, told)
+            errors |= dict.fromkeys(left, commit_error)
         return errors
 
     # Groups -----------------------------------------------------------------------------------
@@ -554,8 +556,8 @@ class Cluster(GroupRequests):
         """Continues the thread that is held at this place. Returns the name of its request and the
         answer; None: it was answered before. Raises NotNowError if no thread is held there."""
         if place in OF_BATCHES and place in self._held:
-            batch, told, guard = self._held.pop(place)
-            return batch.request, self._verified(batch, told, guard)
+            batch, coordinator_error, guard = self._held.pop(place)
+            return batch.request, self._verified(batch, coordinator_error, guard)
         sent = self.coordinator.release(place)
         self._after_end()
         return self._held.pop(place), sent[0] if sent else None

@@ -102,25 +102,27 @@ def _held(cluster: Cluster, request: str, place: str, answered: Callable[[], Ans
         raise refusal("held_at", "a place where no thread is held", place, of_type=True)
     cluster.hold(place, request)
     try:
-        told = answered()
+        response = answered()
     except ThreadHeldError:
         return {"held": place}
     finally:
         cluster.not_held(place)
-    return told | {"held": place} if place in cluster.held() else told
+    return response | {"held": place} if place in cluster.held() else response
 
 
 def _released(cluster: Cluster, place: str) -> Answer:
-    request, told = cluster.release(place)
-    if told is None:
+    request, response = cluster.release(place)
+    if response is None:
         return {}
     if request in ("InitProducerId", "EndTxn"):
-        if told.producer_epoch == -1:
-            return {"error": told.error, "producer_id": -1, "producer_epoch": -1}
-        return {name: getattr(told, name) for name in ("error", "producer_id", "producer_epoch")}
+        if response.producer_epoch == -1:
+            return {"error": response.error, "producer_id": -1, "producer_epoch": -1}
+        return {
+            name: getattr(response, name) for name in ("error", "producer_id", "producer_epoch")
+        }
     if request == "Produce":
-        return told._asdict()
-    return {"error": told.error}
+        return response._asdict()
+    return {"error": response.error}
 
 
 def _init(cluster: Cluster, fields: dict[str, Any]) -> Answer:

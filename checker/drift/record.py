@@ -68,8 +68,8 @@ def recorded(form: str = "sources") -> Recorded:
     head, *lines = text.splitlines()
     changes: dict[str, dict[str, str]] = {}
     for line in lines:
-        method, _, told = line.partition("\t")
-        changes[method] = dict(change.split(":") for change in told.split(" "))
+        method, _, history = line.partition("\t")
+        changes[method] = dict(change.split(":") for change in history.split(" "))
     return Recorded(tuple(head.split("\t")[1].split(" ")), changes)
 
 
@@ -79,13 +79,13 @@ def written(digests: Mapping[str, Mapping[str, str]]) -> str:
     methods = sorted({method for of_version in digests.values() for method in of_version})
     lines = [f"method\t{' '.join(versions)}"]
     for method in methods:
-        before, told = ABSENT, list[str]()
+        before, history = ABSENT, list[str]()
         for version in versions:
             digest = digests[version].get(method, ABSENT)
             if digest != before:
-                told.append(f"{version}:{digest}")
+                history.append(f"{version}:{digest}")
             before = digest
-        lines.append(f"{method}\t{' '.join(told)}")
+        lines.append(f"{method}\t{' '.join(history)}")
     return "\n".join(lines) + "\n"
 
 

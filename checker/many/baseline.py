@@ -71,8 +71,8 @@ def read_baseline(path: Path, instance: Instance, *, deadlock: bool = True) -> d
     from fastjsonschema import JsonSchemaValueException
 
     try:
-        told: Any = read_json(path.read_bytes())
-        _is_valid()(told)
+        baseline: Any = read_json(path.read_bytes())
+        _is_valid()(baseline)
     except OSError as error:
         raise BaselineError(f"can't read {path}: {error.strerror}") from None
     except NotJsonError as error:
@@ -80,30 +80,30 @@ def read_baseline(path: Path, instance: Instance, *, deadlock: bool = True) -> d
     except JsonSchemaValueException as error:
         why = str(error.message).removeprefix("data").lstrip(". ")
         raise BaselineError(f"{path} is not a result of check --json: {why}") from None
-    if told["verdict"] in ("inconclusive", "interrupted"):
-        raise BaselineError(f"{path} is {told['verdict']}: use the result of a finished run")
-    difference = next(_differences(told, instance, deadlock), None)
+    if baseline["verdict"] in ("inconclusive", "interrupted"):
+        raise BaselineError(f"{path} is {baseline['verdict']}: use the result of a finished run")
+    difference = next(_differences(baseline, instance, deadlock), None)
     if difference is not None:
         raise BaselineError(f"{path} is a result of another declaration: {difference}")
-    return told
+    return baseline
 
 
-def _differences(told: Mapping[str, Any], instance: Instance, deadlock: bool) -> Iterator[str]:
+def _differences(baseline: Mapping[str, Any], instance: Instance, deadlock: bool) -> Iterator[str]:
     """The differences between a baseline's declaration and this one."""
     for name, here in (("system", instance.system.name), ("protocol", instance.protocol)):
-        if told[name] != here:
-            yield f"{name} {told[name]} in the file, {here} now"
-    there, here = told["constants"], instance.chosen
+        if baseline[name] != here:
+            yield f"{name} {baseline[name]} in the file, {here} now"
+    there, here = baseline["constants"], instance.chosen
     for name in dict.fromkeys((*there, *here)):
         if there.get(name) != here.get(name):
             yield f"{name}={there.get(name, 'none')} in the file, {here.get(name, 'none')} now"
     every = (*instance.properties, *instance.progress)
-    named = {p["name"] for p in told["properties"]} - {*BESIDE}
+    named = {p["name"] for p in baseline["properties"]} - {*BESIDE}
     yield from _sets("property", named, {p.name for p in every})
-    yield from _sets("feature", set(told["features"]), set(instance.features))
+    yield from _sets("feature", set(baseline["features"]), set(instance.features))
     looked = "looked for" if deadlock and instance.may_deadlock else "not looked for"
-    if told["deadlocks"] != looked:
-        yield f"deadlocks {told['deadlocks']} in the file, {looked} now"
+    if baseline["deadlocks"] != looked:
+        yield f"deadlocks {baseline['deadlocks']} in the file, {looked} now"
 
 
 def _sets(what: str, there: set[str], here: set[str]) -> Iterator[str]:
@@ -123,13 +123,13 @@ def compare(baseline: Mapping[str, Any], result: Result) -> Moved:
     whole = now["verdict"] == baseline["verdict"] == Verdict.HOLDS.name.lower()
     pairs = [(name, before.get(name, 0), here.get(name, 0)) for name in (before | here)]
     counts = [pair for pair in pairs if pair[1] != pair[2]] if whole else []
-    told = {name for name, *_ in counts}
+    differing = {name for name, *_ in counts}
     return Moved(
         tuple(_changed(baseline, now, whole)),
         tuple(name for name, old, _ in counts if not old),
         tuple(name for name, _, new in counts if not new),
-        tuple(name for name in here if name not in before and name not in told),
-        tuple(name for name in before if name not in here and name not in told),
+        tuple(name for name in here if name not in before and name not in differing),
+        tuple(name for name in before if name not in here and name not in differing),
         tuple(item for item in counts if item[1] and item[2]),
     )
 

@@ -62,14 +62,14 @@ class Journal:
             self.file.truncate(len(whole) - len(lines.pop()))  # a run was killed while it wrote
         for number, line in enumerate(lines, 1):
             try:
-                told = unseal(line, _valid)
+                entry = unseal(line, _valid)
             except DamagedError as error:
                 raise JournalError(
                     f"{self.path}, line {number}: not a saved result: {error}; "
                     "delete a damaged line, and its result is computed again"
                 ) from None
-            if told["digest"] == self.digest:
-                self.found[_key(told["chosen"])] = told["result"]
+            if entry["digest"] == self.digest:
+                self.found[_key(entry["chosen"])] = entry["result"]
 
     def get(self, chosen: Any) -> Any | None:
         """The saved result under this key, or None."""

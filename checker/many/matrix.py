@@ -109,18 +109,18 @@ def matrix(
     settled = _Settled()
     alike = system.first_alike(protocols)
     wanted = piece.properties
-    safety, asked = (
+    safety, liveness = (
         tuple(item.name for item in items if wanted is None or item.name in wanted)
         for items in (system.properties, system.progress if progress or wanted else ())
     )
     askings: list[Asking[list[Cell]]] = []
     for protocol in dict.fromkeys(alike.values()):
-        here = replace(piece, protocol=protocol, properties=(*safety, *asked), keep_going=True)
+        here = replace(piece, protocol=protocol, properties=(*safety, *liveness), keep_going=True)
         askings.append(_cells(here, [bug for bug in known if _has(system, protocol, bug)]))
     runs = _Runs(settled, lambda new: sweep(new, workers, journal, on_result))
     cells, interrupted = _all_answered(askings, runs)
     stuck = (DEADLOCK,) if piece.deadlock else ()
-    names = tuple(dict.fromkeys((*safety, *stuck, *asked, *(cell.name for cell in cells))))
+    names = tuple(dict.fromkeys((*safety, *stuck, *liveness, *(cell.name for cell in cells))))
     return Matrix(
         system.name,
         names,
@@ -188,7 +188,7 @@ class _Runs:
         """Explores the pieces without a cached result; False if a result is missing afterwards."""
         left: list[Piece] = []
         for piece in sorted(
-            pieces, key=lambda each: (each.counterexamples_only, -len(_asked(each)))
+            pieces, key=lambda each: (each.counterexamples_only, -len(_checked_names(each)))
         ):
             answered = any(self._answers(other, piece) for other in left)
             if not answered and self.result(piece) is None:
@@ -197,21 +197,21 @@ class _Runs:
         if len(results) < len(left):
             return False
         for piece, result in zip(left, results, strict=True):
-            self.made.setdefault(self.settled(piece), []).append((_asked(piece), result))
+            self.made.setdefault(self.settled(piece), []).append((_checked_names(piece), result))
         return True
 
     def result(self, piece: Piece) -> dict[str, Any] | None:
         """The cached result for a piece, or None."""
         every = self.made.get(self.settled(piece), ())
-        return next((result for asked, result in every if _asked(piece) <= asked), None)
+        return next((result for checked, result in every if _checked_names(piece) <= checked), None)
 
     def _answers(self, run: Piece, other: Piece) -> bool:
         alike = self.settled(other) == self.settled(run)
         as_much = run.counterexamples_only <= other.counterexamples_only
-        return alike and as_much and _asked(other) <= _asked(run)
+        return alike and as_much and _checked_names(other) <= _checked_names(run)
 
 
-def _asked(piece: Piece) -> frozenset[str]:
+def _checked_names(piece: Piece) -> frozenset[str]:
     """The names of the properties that a run checks."""
     return frozenset((*(piece.properties or ()), *([DEADLOCK] if piece.deadlock else [])))
 
@@ -242,15 +242,17 @@ def _all_answered(askings: Iterable[Asking[list[Cell]]], runs: _Runs) -> tuple[l
 def _cells(piece: Piece, bugs: Sequence[Known]) -> Asking[list[Cell]]:
     """The cells of a protocol. Broken ones have the bugs that explain them."""
     [result] = yield [piece]
-    found = _told(piece, result)
+    found = _result_cells(piece, result)
     broken = {
-        cell.name: cell for cell in found if cell.verdict == "broken" and cell.name in _asked(piece)
+        cell.name: cell
+        for cell in found
+        if cell.verdict == "broken" and cell.name in _checked_names(piece)
     }
     explained = yield from _explained(piece, broken, bugs)
     return [replace(cell, bugs=explained.get(cell.name, ())) for cell in found]
 
 
-def _told(piece: Piece, result: dict[str, Any]) -> list[Cell]:
+def _result_cells(piece: Piece, result: dict[str, Any]) -> list[Cell]:
     """The cells from the result of a run: one for each checked property, and one for an error of
     the declaration, after which no run continues.
     """
@@ -270,7 +272,7 @@ def _told(piece: Piece, result: dict[str, Any]) -> list[Cell]:
         verdict = holds if known else "inconclusive"
         return Cell(piece.protocol, name, verdict, untested=name in untested)
 
-    return [cell(name) for name in sorted(_asked(piece) | items.keys())]
+    return [cell(name) for name in sorted(_checked_names(piece) | items.keys())]
 
 
 def _explained(

@@ -35,10 +35,10 @@ def to_junit(instance: Instance, result: Covered) -> bytes:
         of = ElementTree.SubElement(suite, "testcase", classname=result.system, name=name)
         of.set("time", "0")
         if tag:
-            told = ElementTree.SubElement(of, tag, message=message)
-            told.text = text or None
+            outcome = ElementTree.SubElement(of, tag, message=message)
+            outcome.text = text or None
             if tag != "skipped":  # some readers require a type
-                told.set("type", verdicts.get(name, result.verdict).name)
+                outcome.set("type", verdicts.get(name, result.verdict).name)
 
     for item in (item for item in result.properties if item.name != DEADLOCK):
         sentence = sentences.get(item.name, "")

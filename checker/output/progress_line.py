@@ -72,7 +72,7 @@ class Growth:
     def __init__(self) -> None:
         self._sizes: dict[int, int] = {}
         self._memory: deque[tuple[float, int]] = deque(maxlen=SAMPLES)
-        self._told = MOST_LEFT
+        self._warn_below = MOST_LEFT
 
     def warning(self, now: Progress) -> str:
         """A warning if the memory of a long run is soon full, else empty. It is repeated when half
@@ -89,9 +89,9 @@ class Growth:
         if factor < GROWS or has <= had:
             return ""
         left = (now.limit - now.memory) * (ended - begun) / (has - had)
-        if left > self._told:
+        if left > self._warn_below:
             return ""
-        self._told = left / 2
+        self._warn_below = left / 2
         minutes = round(left / 60)
         when = f"{minutes} minutes" if minutes > 1 else "a minute"
         return (

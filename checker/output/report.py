@@ -196,10 +196,10 @@ def print_proofs(result: Proofs, console: Console) -> None:
     for proof in result.proofs:
         for part in proof.invariant:
             console.print(Text(f"{proof.name}, invariant: {part}"))
-    asked = len(result.asked)
+    count = len(result.asked)
     longest = max((answer.seconds for answer in result.asked), default=0.0)
     console.print(
-        f"{asked} obligations, {result.seconds:.2f} s, the longest {longest:.2f} s; {result.solver}"
+        f"{count} obligations, {result.seconds:.2f} s, the longest {longest:.2f} s; {result.solver}"
     )
     number = sum(proof.verdict == "proved" for proof in result.proofs)
     colour = "green" if result.verdict is Verdict.HOLDS else "red"

@@ -26,10 +26,10 @@ NO_END = (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
 
 def to_sarif(instance: Instance, result: Covered, root: Path) -> str:
     """The result as the text of a log. Paths below `root` are relative to it."""
-    told = _Told(instance, result, root.resolve())
-    results = [*told.broken(), *told.vacuous()]
+    findings = _Findings(instance, result, root.resolve())
+    results = [*findings.broken(), *findings.vacuous()]
     used = {item["ruleId"] for item in results}
-    rules = [rule for rule in told.rules() if rule["id"] in used]
+    rules = [rule for rule in findings.rules() if rule["id"] in used]
     whole = not result.exit_code or result.verdict not in NO_END
     invocation: dict[str, Any] = {"executionSuccessful": whole, "exitCode": result.exit_code}
     if result.verdict in NO_END:
@@ -45,7 +45,7 @@ def log_of(rules: list[dict[str, Any]], **of_run: list[dict[str, Any]]) -> str:
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-class _Told:
+class _Findings:
     def __init__(self, instance: Instance, result: Covered, root: Path) -> None:
         self.instance = instance
         self.result = result
@@ -81,7 +81,9 @@ class _Told:
                 found["locations"] = [
                     self._refused(*row) for row in dict.fromkeys(trace.refused)
                 ] or [self._location(trace.steps[-1])]
-                flow = [{"location": self._location(step, told=True)} for step in trace.steps]
+                flow = [
+                    {"location": self._location(step, with_message=True)} for step in trace.steps
+                ]
                 found["codeFlows"] = [{"threadFlows": [{"locations": flow}]}]
             yield found
 
@@ -94,10 +96,10 @@ class _Told:
                 found["locations"] = [self._at(self.rows.get((table, row)), name)]
                 yield found
 
-    def _location(self, step: TraceStep, *, told: bool = False) -> dict[str, Any]:
+    def _location(self, step: TraceStep, *, with_message: bool = False) -> dict[str, Any]:
         row = self.rows.get((step.table, step.row))
         found = self._at(row, f"{step.table}/{step.row}")
-        if told:
+        if with_message:
             found["message"] = {"text": f"{step.actor}: {step.action} [{step.row}]"}
         return found
 

@@ -124,10 +124,13 @@ def _walked(result: Simulation) -> Iterator[str]:
     )
     again = ""
     if result.seeds is not None:
-        first, asked, walked = (result.seeds[name] for name in ("first", "asked", "walked"))
+        first, requested, walked = (result.seeds[name] for name in ("first", "asked", "walked"))
         where = "on Spark" if result.engine["spark"] else "in processes"
-        yield f"walks of {walked:,} of the {asked:,} seeds {first} to {first + asked - 1}, {where}"
-        again = f" --seeds {asked}" * (result.trace is None)
+        yield (
+            f"walks of {walked:,} of the {requested:,} seeds {first} to {first + requested - 1}, "
+            f"{where}"
+        )
+        again = f" --seeds {requested}" * (result.trace is None)
     yield f"--seed {result.seed}{again} repeats them"
     if result.trace is not None:
         steps = _count(result.found_after or 0, "step", "steps")

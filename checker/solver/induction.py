@@ -85,13 +85,13 @@ class Induction:
             yield from (self._start(subject, at) for at in range(k))
         if subject.step is not None:
             yield from (self._first(subject, subject.step, at) for at in range(k - 1))
-        for action in filter(self._is_asked, self.grounded.actions):
+        for action in filter(self._is_representative, self.grounded.actions):
             for row in action.rows:
                 step = self._step(subject, assumed, k, action, row)
                 if step is not None:
                     yield step
 
-    def _is_asked(self, action: GroundAction) -> bool:
+    def _is_representative(self, action: GroundAction) -> bool:
         """Whether an action is the representative choice of interchangeable instances: it takes the
         first one, then the next one.
         """

@@ -156,20 +156,20 @@ def _clauses(induction: Induction, subject: Subject, assumed: Sequence[str]) -> 
     return horn.sexpr()
 
 
-def find_invariant(asked: Question, timeout: float) -> str | None:
+def find_invariant(query: Question, timeout: float) -> str | None:
     """Conditions whose conjunction is inductive and sufficient according to Spacer, as an SMT-LIB
     text; None if it finds nothing in `timeout` seconds.
     """
     horn = z3.SolverFor("HORN")
     horn.set("timeout", max(1, round(timeout * 1000)))
-    horn.from_string(asked.text)
+    horn.from_string(query.text)
     if horn.check() != z3.sat:
         return None
     model = horn.model()
     found = next((d for d in model.decls() if d.name() == _REACHED), None)
     if found is None:
         return None
-    variables = [z3.Const(name, found.domain(at)) for at, name in enumerate(asked.names)]
+    variables = [z3.Const(name, found.domain(at)) for at, name in enumerate(query.names)]
     body = model[found].else_value()
     solver = z3.Solver()
     solver.add(z3.substitute_vars(body, *variables))

@@ -131,14 +131,14 @@ class _Lint:
                 return
 
     def _ranges(self, table: str, actions: list[GroundAction]) -> Iterator[Finding]:
-        told: set[int] = set()
+        reported: set[int] = set()
         for action in actions:
             for row in action.rows:
-                if row.row in told:
+                if row.row in reported:
                     continue
                 example = self._finds(action, self.grounded.graph.and_(row.guard, row.out_of_range))
                 if example:
-                    told.add(row.row)
+                    reported.add(row.row)
                     yield Finding("range", table, (self._name(row.row),), example)
 
     def _first(self, action: GroundAction, row: int) -> Node:

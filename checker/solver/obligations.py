@@ -104,8 +104,8 @@ class Obligation:
     def certificate(self) -> str:
         """The text with its assumptions asserted, for any solver: the answer must be unsat."""
         facts = "".join(f"(assert |{_NAMED}{name}|)\n" for name in self.assumed)
-        told = f"; {self.subject}, {self.case}, k={self.k}\n(set-logic ALL)\n"
-        return f"{told}{self.text}{facts}(check-sat)\n"
+        head = f"; {self.subject}, {self.case}, k={self.k}\n(set-logic ALL)\n"
+        return f"{head}{self.text}{facts}(check-sat)\n"
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,9 @@ class Settled:
         return asdict(self)
 
     @classmethod
-    def read(cls, told: dict[str, Any]) -> Settled:
+    def read(cls, data: dict[str, Any]) -> Settled:
         """The answer from JSON data."""
-        settled = cls(**told)
+        settled = cls(**data)
         model = tuple((name, value) for name, value in settled.model)
         return replace(settled, used=tuple(settled.used), model=model)
 
@@ -248,10 +248,10 @@ class Answers:
         self.kept = None if path is None else Journal(path, VERSION)
         self.exact: dict[str, Settled] = {}
         self.proved: dict[str, list[tuple[frozenset[str], Settled]]] = {}  # by digest of the claim
-        for told in () if self.kept is None else self.kept.found.values():
+        for entry in () if self.kept is None else self.kept.found.values():
             try:
-                answer = Settled.read(told["answer"])
-                self._know(answer, told["question"], frozenset(told["needs"]))
+                answer = Settled.read(entry["answer"])
+                self._know(answer, entry["question"], frozenset(entry["needs"]))
             except (KeyError, TypeError):
                 raise JournalError(f"{path} holds answers of another version") from None
 
@@ -271,8 +271,8 @@ class Answers:
         needs = item.needs(answer.used) if answer.verdict == "unsat" else frozenset[str]()
         self._know(answer, item.question, needs)
         if self.kept is not None and answer.verdict != "unknown":
-            told = {"answer": answer.as_json(), "question": item.question, "needs": sorted(needs)}
-            self.kept.add(answer.key, told)
+            entry = {"answer": answer.as_json(), "question": item.question, "needs": sorted(needs)}
+            self.kept.add(answer.key, entry)
         if self.on_settled is not None:
             self.on_settled(answer)
 
@@ -294,10 +294,10 @@ def write_certificates(items: Iterable[Obligation], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     sums = folder / "SHA256SUMS"
     lines = sums.read_text().splitlines() if sums.exists() else []
-    told = {file: told for told, _, file in (line.partition("  ") for line in lines)}
+    checksums = {file: found for found, _, file in (line.partition("  ") for line in lines)}
     for item in items:
         name = "".join(c if c.isalnum() else "-" for c in f"{item.subject}-{item.case}")
         file = f"{name}-{item.k}-{item.key[:6]}.smt2"
         write_whole(folder / file, item.certificate)
-        told[file] = checksum(item.certificate.encode())
-    write_whole(sums, "".join(f"{told[file]}  {file}\n" for file in sorted(told)))
+        checksums[file] = checksum(item.certificate.encode())
+    write_whole(sums, "".join(f"{checksums[file]}  {file}\n" for file in sorted(checksums)))

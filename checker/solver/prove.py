@@ -215,7 +215,7 @@ class _Run:
         self.options = options
         self.known = known
         self.declared = declared
-        self.asked: dict[str, Settled] = {}
+        self.settled: dict[str, Settled] = {}
         self.interrupted = False
         self.proofs: dict[str, Proof] = {}
 
@@ -224,21 +224,21 @@ class _Run:
         generated.
         """
         found: dict[str, Settled | None] = {}
-        asked: dict[str, Obligation] = {}
+        pending: dict[str, Obligation] = {}
 
         def unsettled() -> Iterator[Obligation]:
             for item in items:
                 found[item.key] = self.known.get(item)
                 if found[item.key] is None:
-                    asked[item.key] = item
+                    pending[item.key] = item
                     yield item
 
         try:
             for answer in settle_all(unsettled(), self.options.timeout, self.options.workers):
-                self.known.add(asked[answer.key], answer)
+                self.known.add(pending[answer.key], answer)
                 found[answer.key] = answer
         finally:  # Ctrl-C keeps the answers so far
-            self.asked |= {key: answer for key, answer in found.items() if answer is not None}
+            self.settled |= {key: answer for key, answer in found.items() if answer is not None}
 
     def with_rule(self, names: Sequence[str], system: System) -> list[str]:
         """The properties for which there is a proof rule. The others get a reason."""
@@ -261,7 +261,7 @@ class _Run:
             tuple(info.name for info in instance.open),
             [self.proof(name) for name in wanted],
             [proof for name, proof in self.proofs.items() if name not in wanted],
-            list(self.asked.values()),
+            list(self.settled.values()),
             seconds,
             VERSION,
             self.interrupted,
@@ -277,7 +277,7 @@ class _Run:
 
     def answers(self, items: Sequence[Obligation]) -> list[Settled]:
         """The answers to settled obligations."""
-        return [self.asked[item.key] for item in items]
+        return [self.settled[item.key] for item in items]
 
     def proof(self, name: str) -> Proof:
         """The record of a property, a lemma, or a fact of all states."""
@@ -341,7 +341,7 @@ class _Attempt:
     def prove(self, names: Sequence[str]) -> list[str]:
         """Proves these facts and their dependencies; returns those that fail."""
         while todo := [name for name in self._needed(names) if name not in self.pending]:
-            for name, items in self._asked(todo).items():
+            for name, items in self._settled(todo).items():
                 found = self.run.answers(items)
                 bad = [answer for answer in found if answer.verdict != "unsat"]
                 if bad:
@@ -370,18 +370,18 @@ class _Attempt:
         answers = self.run.answers(self.pending[name])
         return {fact for answer in answers for fact in answer.used}
 
-    def _asked(self, names: Sequence[str]) -> dict[str, list[Obligation]]:
-        asked: dict[str, list[Obligation]] = {}
+    def _settled(self, names: Sequence[str]) -> dict[str, list[Obligation]]:
+        obligations: dict[str, list[Obligation]] = {}
 
         def each() -> Iterator[Obligation]:
             for name in names:
-                asked[name] = []
+                obligations[name] = []
                 for item in self._obligations(name):
-                    asked[name].append(item)
+                    obligations[name].append(item)
                     yield item
 
         self.run.ask(each())
-        return asked
+        return obligations
 
     def _obligations(self, name: str) -> Iterator[Obligation]:
         if name in self.ranked:
@@ -474,10 +474,10 @@ class _Harder:
         if not self.induction.relation.leaves:
             return set()  # nothing changes
         names = [name for name in names if self._subject(name).nodes and self.options.spacer]
-        asked = [question(self.induction, self._subject(name), self.facts) for name in names]
+        queries = [question(self.induction, self._subject(name), self.facts) for name in names]
         ask = partial(find_invariant, timeout=self.options.timeout)
         found = [
-            (names[at], answer) for at, answer in self.options.workers.each(ask, asked, "Spacer")
+            (names[at], answer) for at, answer in self.options.workers.each(ask, queries, "Spacer")
         ]
         settled: set[str] = set()
         for name, answer in found:

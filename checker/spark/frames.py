@@ -213,10 +213,10 @@ def verdicts(session: Any, results: Iterable[Result | Mapping[str, Any]]) -> Any
     """
     rows: list[tuple[Any, ...]] = []
     for result in results:
-        told = result.as_json() if isinstance(result, Result) else result
-        run = (told["system"], told["protocol"], list(told["features"]), dict(told["constants"]))
-        figures = (told["states"], told["transitions"], told["depth"], float(told["seconds"]))
+        data = result.as_json() if isinstance(result, Result) else result
+        run = (data["system"], data["protocol"], list(data["features"]), dict(data["constants"]))
+        figures = (data["states"], data["transitions"], data["depth"], float(data["seconds"]))
         rows += [
-            (*run, p["name"], p["verdict"], p["trace_length"], *figures) for p in told["properties"]
+            (*run, p["name"], p["verdict"], p["trace_length"], *figures) for p in data["properties"]
         ]
     return session.createDataFrame(rows, VERDICTS)

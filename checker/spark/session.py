@@ -46,10 +46,10 @@ def find_java() -> str:
         where = f"{java} isn't a program" if home else "none is in PATH"
         raise SparkError(f"{need}, and {where}: {JAVA_REMEDY}")
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+        printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     except OSError as error:
         raise SparkError(f"{need}, and {java} can't be run: {error.strerror}") from None
-    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    found = re.search(r'version "(?:1\.)?(\d+)', printed.stderr + printed.stdout)
     if found is None:
         raise SparkError(f"{need}, and {java} doesn't print its version: {JAVA_REMEDY}")
     if int(found[1]) < LEAST_JAVA:
@@ -112,7 +112,7 @@ def settings(master: str, ui: bool = False, *, carrying: bool = False) -> dict[s
     """The settings of our Spark sessions. `carrying`: Java only transports Python's results, and
     its optimizing compiler would cost more time than it saves.
     """
-    asked = {
+    options = {
         "spark.ui.enabled": str(ui).lower(),
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
@@ -133,13 +133,13 @@ def settings(master: str, ui: bool = False, *, carrying: bool = False) -> dict[s
     }
     if carrying:
         # a user's options come after these
-        asked["spark.driver.defaultJavaOptions"] = LITTLE_EFFORT
-        asked["spark.executor.defaultJavaOptions"] = LITTLE_EFFORT
+        options["spark.driver.defaultJavaOptions"] = LITTLE_EFFORT
+        options["spark.executor.defaultJavaOptions"] = LITTLE_EFFORT
     if master.startswith("local"):  # no network
-        asked["spark.shuffle.compress"] = "false"
+        options["spark.shuffle.compress"] = "false"
     if is_local(master):  # Spark generates the secret; a cluster needs a shared one
-        asked["spark.authenticate"] = "true"
-    return asked
+        options["spark.authenticate"] = "true"
+    return options
 
 
 def start(master: str, name: str, *, ui: bool = False, carrying: bool = False) -> Any:
@@ -268,8 +268,8 @@ def reason(error: Exception) -> str:
     text = str(java.toString() if java is not None else error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     # the last line of a Python traceback has the message
-    told = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b.*: ", line)]
-    return (told or lines or [type(error).__name__])[-1 if told else 0][:300]
+    messages = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b.*: ", line)]
+    return (messages or lines or [type(error).__name__])[-1 if messages else 0][:300]
 
 
 @contextmanager

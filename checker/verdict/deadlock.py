@@ -65,7 +65,7 @@ def waiting(instance: Instance, state: FullState) -> list[Waiting]:
     return [found.of(who) for who in named]
 
 
-def told(found: Sequence[Waiting]) -> tuple[str, ...]:
+def waiting_lines(found: Sequence[Waiting]) -> tuple[str, ...]:
     """The lines on the first waiting machines."""
     lines = [line for item in found[:MOST_MACHINES] for line in item.lines]
     more = len(found) - MOST_MACHINES

@@ -72,15 +72,17 @@ def _filled(
     if bool(values.value(condition, around)):
         return ""  # a step property that another step breaks: the values would be wrong
     facts = list(islice(because(values, condition, around), LOOKED_AT))
-    for told in item.failures:
-        nodes = [node for value in told.values for node in children_first(value)]
+    for failure in item.failures:
+        nodes = [node for value in failure.values for node in children_first(value)]
         if any(node.op == "field" and field_name(node.data) not in known for node in nodes):
             continue
-        free = frozenset[Expression]().union(*map(free_variables, told.values))
+        free = frozenset[Expression]().union(*map(free_variables, failure.values))
         scope = next((fact.scope for fact in facts if free <= fact.scope.keys()), None)
         if scope is not None:
-            shown = (in_prose(type_of(value), values.value(value, scope)) for value in told.values)
-            return told.text.format(*shown)
+            shown = (
+                in_prose(type_of(value), values.value(value, scope)) for value in failure.values
+            )
+            return failure.text.format(*shown)
     return ""
 
 
@@ -121,17 +123,17 @@ def why_broken(
     """
     values = Values.of(instance, state, following)
     lines: list[str] = []
-    told = 0
+    count = 0
     around = dict(bound or {})
     facts = list(islice(because(values, condition, around), LOOKED_AT))
     facts = [fact for fact in facts if _varies(fact.expression)] or facts
     for scope, of in _by_scope(facts, around):
-        texts = list(dict.fromkeys(_told(values, fact) for fact in of))[: MOST - told]
-        told += len(texts)
+        texts = list(dict.fromkeys(_in_words(values, fact) for fact in of))[: MOST - count]
+        count += len(texts)
         if texts:
             lines += [scope] if scope else []
             lines += [f"  {text}" if scope else text for text in texts]
-    return tuple(lines) if told < MOST else (*lines, "and more")
+    return tuple(lines) if count < MOST else (*lines, "and more")
 
 
 def _by_scope(facts: list[Fact], around: Scope) -> Iterator[tuple[str, list[Fact]]]:
@@ -165,7 +167,7 @@ def _varies(e: Expression) -> bool:
     return any(node.op not in ("const", "constant") for node in children_first(e) if not node.args)
 
 
-def _told(values: Values, fact: Fact) -> str:
+def _in_words(values: Values, fact: Fact) -> str:
     """A fact in words, with the values of the parts that it compares."""
     e = fact.expression
     match e.op:

@@ -63,7 +63,7 @@ def _shown(prepared: Prepared, carrier: Carrier, path: Path) -> Iterator[Propert
             ranges=flag == OUT_OF_RANGE,
             among=[of[flag]] if flag in of else [],
             most=MOST_WAYS,
-        ).told(instance, with_trace=True)
+        ).property_verdict(instance, with_trace=True)
 
 
 def _lengths(prepared: Prepared, carrier: Carrier) -> Iterator[PropertyVerdict]:

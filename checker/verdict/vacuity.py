@@ -201,18 +201,18 @@ def _premises(
         if not reason and only_unchanged(instance, fields_read(by_name[name].expression), off):
             reason = SETTINGS
         yield Vacuity("property", name, what, (), reason, whole=name in untested)
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for probe in unmet:
         inner = probe.behind is not None and probe.behind in never_met
-        told_elsewhere = probe.kind not in ("premise", "domain") or probe.of == "end"
-        if told_elsewhere or probe.about in unbreakable or inner:
+        reported_elsewhere = probe.kind not in ("premise", "domain") or probe.of == "end"
+        if reported_elsewhere or probe.about in unbreakable or inner:
             continue
         where = "at the start of a step" if probe.of == "start" else "in any state"
         what = f"holds vacuously: its premise is never true {where}: {probe.shown}"
         if probe.kind == "domain":
             what = f"holds vacuously: {probe.shown} is always empty"
-        if (probe.about, what) not in told:
-            told.add((probe.about, what))
+        if (probe.about, what) not in reported:
+            reported.add((probe.about, what))
             settled = truth(probe.expression, instance.constants, instance.features) is False
             why = explained(probe.about, probe.expression, settled)
             yield Vacuity("premise", probe.about, what, (), why, whole=probe.about in untested)

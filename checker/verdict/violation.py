@@ -12,7 +12,7 @@ from ...language.expressions import children_first
 from ...model.engine.interpreter import FullState, Interpreter, Remembering, Step
 from ..trace.chart.logs import ShownLog
 from ..trace.trace import MOST_WAYS, ReplayError, Trace, shown_trace, ways_along
-from .deadlock import told, waiting
+from .deadlock import waiting, waiting_lines
 from .explanation import failure_sentence, why_broken
 from .result import Outcome, PropertyVerdict, Verdict
 
@@ -52,11 +52,13 @@ def set_violation(
     found = seen(instance, kind, levels, packed, ranges=ranges, off=off)
     outcome.verdict, outcome.reason, outcome.trace = found.verdict, found.conclusion, found.trace
     outcome.properties = [
-        found.told(instance) if p.name == found.name else PropertyVerdict(p.name, "unknown")
+        found.property_verdict(instance)
+        if p.name == found.name
+        else PropertyVerdict(p.name, "unknown")
         for p in instance.properties
     ]
     if found.name == RANGE:
-        outcome.properties.append(found.told(instance))
+        outcome.properties.append(found.property_verdict(instance))
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Seen:
         """The violation in a sentence."""
         return self.trace.conclusion
 
-    def told(self, instance: Instance, *, with_trace: bool = False) -> PropertyVerdict:
+    def property_verdict(self, instance: Instance, *, with_trace: bool = False) -> PropertyVerdict:
         """The outcome of the property."""
         item = next((item for item in instance.properties if item.name == self.name), None)
         note = "" if item is None else _known(instance, item)
@@ -115,7 +117,7 @@ def seen(
             raise ReplayError("an engine sees a deadlock where the model can take a step")
         who = waiting(instance, states[-1])
         rows = sorted((x for x in who if x.table), key=lambda x: not x.row)  # single rows first
-        why, refused = told(who), tuple((item.table, item.row) for item in rows)
+        why, refused = waiting_lines(who), tuple((item.table, item.row) for item in rows)
     else:
         found = [
             (way, step, item)

@@ -219,7 +219,7 @@ class FoundOptions:
 
 def check(
     system: SystemName,
-    asked: CheckOptions,
+    chosen: CheckOptions,
     parts: MixedOptions,
     search: SearchOptions,
     where: SparkRun,
@@ -228,13 +228,13 @@ def check(
     """Explore every interleaving of SYSTEM within its bounds and report which properties hold."""
     most = memory_of(search.memory)
     _refuse(search, where, wanted)
-    protocol = mixed(asked.protocol, **vars(parts))
-    asked = replace(asked, protocol=protocol)
+    protocol = mixed(chosen.protocol, **vars(parts))
+    chosen = replace(chosen, protocol=protocol)
     if wanted.watch:
         with needing("check"):
             from .watch import watch
-        watch(system, asked, _options(search, where, wanted, most), progress=wanted.progress)
-    instance = asked.checked(system, most, progress=wanted.progress, meanwhile=_load)
+        watch(system, chosen, _options(search, where, wanted, most), progress=wanted.progress)
+    instance = chosen.checked(system, most, progress=wanted.progress, meanwhile=_load)
     if where.on_spark and instance.progress:
         fail(f"{instance.progress[0].name} is a progress property: it needs --engine local")
     with needing("check"):

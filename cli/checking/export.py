@@ -31,7 +31,7 @@ def export(
         str, typer.Argument(metavar="SYSTEM|TRACE", help="A system; for junit a trace (ITF).")
     ],
     folder: Annotated[Path, typer.Option("-o", metavar="DIR", help="Folder for the files.")],
-    asked: CheckOptions,
+    chosen: CheckOptions,
     no_deadlock: NoDeadlock = False,
     classes: Annotated[
         bool, typer.Option("--classes", help="junit: test Kafka's classes, without a broker.")
@@ -39,13 +39,13 @@ def export(
 ) -> None:
     """Write SYSTEM in TLA+ for another checker, or TRACE as a test of Kafka in Java."""
     if form == "junit":
-        if asked.are_given or asked.properties or no_deadlock:
+        if chosen.are_given or chosen.properties or no_deadlock:
             fail(f"{system} sets its own release and constants: leave out these options")
         _junit(Path(system), folder, classes)
         return
     if classes:
         fail("--classes needs export junit")
-    instance = asked.checked(system)
+    instance = chosen.checked(system)
     if no_deadlock:
         instance = ending_anywhere(instance)
     from ...checker.tla.module import module

@@ -77,7 +77,7 @@ def matrix(
         ),
     ] = None,
     *,
-    asked: MatrixOptions,
+    options: MatrixOptions,
     where: EngineOptions,
     results: Results = None,
     output: Json = None,
@@ -91,20 +91,20 @@ def matrix(
         from ...checker.many.journal import Journal, JournalError
         from ...checker.output import report, tables
         from ...checker.spark.options import SparkError
-    workers = where.workers(asked.jobs)
-    console, told = screen(), beside()
+    workers = where.workers(options.jobs)
+    console, stderr = screen(), beside()
     found: list[matrices.Matrix] = []
     interrupted = False
     try:
-        pieces = _pieces(systems or SHIPPED, asked)
+        pieces = _pieces(systems or SHIPPED, options)
         with needing("check", "spark"), workers.together("matrix") as together:
             for piece, names in pieces:
                 file = None if results is None else Journal(results, sweeps.digest(piece))
                 with closing(file) if file else nullcontext() as journal:
                     releases = {*piece.system.first_alike(names).values()}
-                    show = report.show_piece(len(releases), told, constants=False)
+                    show = report.show_piece(len(releases), stderr, constants=False)
                     one = matrices.matrix(
-                        piece, names, BUGS, together, journal, show, progress=asked.progress
+                        piece, names, BUGS, together, journal, show, progress=options.progress
                     )
                 if one.cells or not one.interrupted:
                     found.append(one)
@@ -123,40 +123,42 @@ def matrix(
     raise typer.Exit(verdict.value)
 
 
-def _pieces(systems: Iterable[str], asked: MatrixOptions) -> list[tuple[Piece, list[str]]]:
+def _pieces(systems: Iterable[str], options: MatrixOptions) -> list[tuple[Piece, list[str]]]:
     """For each system: its run and its releases. Exits with one line if a system has no property.
     Raises DeclarationError."""
     from ...checker.many.sweep import Piece
 
-    most = memory_of(asked.memory)
-    given = settings_of(asked.constants, int, "NAME=VALUE with a whole number")
+    most = memory_of(options.memory)
+    given = settings_of(options.constants, int, "NAME=VALUE with a whole number")
     found: list[tuple[Piece, list[str]]] = []
     for system in [load_system(name, most) for name in systems]:
-        names = _protocols(system, asked)
+        names = _protocols(system, options)
         piece = Piece(
             system,
             names[0],
             tuple(given.items()),
-            bounds=bounds_of(system, asked.bounds),
-            properties=tuple(asked.properties) if asked.properties else None,
-            deadlock=not asked.no_deadlock,
+            bounds=bounds_of(system, options.bounds),
+            properties=tuple(options.properties) if options.properties else None,
+            deadlock=not options.no_deadlock,
             memory=most or 0,
         )
-        with_property(system.name, piece.instance(progress=asked.progress))
+        with_property(system.name, piece.instance(progress=options.progress))
         found.append((piece, names))
     return found
 
 
-def _protocols(system: System, asked: MatrixOptions) -> list[str]:
+def _protocols(system: System, options: MatrixOptions) -> list[str]:
     """The releases to check, or pairs of client and broker. Raises DeclarationError."""
     from ...checker.many.sweep import releases
 
     known = system.protocols
-    brokers = list(known.releases) if asked.protocols is None else releases(asked.protocols, known)
-    if asked.clients is None:
+    brokers = (
+        list(known.releases) if options.protocols is None else releases(options.protocols, known)
+    )
+    if options.clients is None:
         return brokers
     return [
         known.mixed(broker, {"client": client})
-        for client in releases(asked.clients, known)
+        for client in releases(options.clients, known)
         for broker in brokers
     ]

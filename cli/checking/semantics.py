@@ -111,7 +111,7 @@ def semantics(
         from ...checker.many.journal import Journal, JournalError
         from ...checker.many.several_bounds import asked
         from ...checker.many.sweep import digest
-    console, told = screen(), beside()
+    console, stderr = screen(), beside()
     questions = [pieces(cell, release, memory_of(memory) or 0) for cell in cells]
     try:
         file = None if results is None else Journal(results, digest(questions[0][0]))
@@ -119,7 +119,7 @@ def semantics(
             workers = EngineOptions().workers(jobs)
             with workers.together("semantics") as together:
                 answers = asked(
-                    questions, together, journal, _counted(told, sum(map(len, questions)))
+                    questions, together, journal, _counted(stderr, sum(map(len, questions)))
                 )
     except (DeclarationError, JournalError) as error:
         fail(error)
@@ -267,11 +267,11 @@ def _show(name: str, release: str, memory: int | None) -> None:
     console.print(Text(cell.id, "bold"))
     for setting, value in cell.settings.items():
         console.print(Text(f"  {setting}={value}"))
-    for asked_for, answer in found.items():
-        told = sign(found, asked_for)
-        console.print(Text(f"{asked_for}: {told}", _colour(told)))
+    for guarantee, answer in found.items():
+        shown = sign(found, guarantee)
+        console.print(Text(f"{guarantee}: {shown}", _colour(shown)))
         if answer.verdict == "broken":
-            _show_run(runs[answer.run], asked_for, console)
+            _show_run(runs[answer.run], guarantee, console)
     _end([found])
 
 

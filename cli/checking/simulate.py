@@ -126,7 +126,7 @@ class FoundOptions:
 
 def simulate(
     system: SystemName,
-    asked: CheckOptions,
+    chosen: CheckOptions,
     walks: WalkOptions,
     where: EngineOptions,
     wanted: FoundOptions,
@@ -142,7 +142,7 @@ def simulate(
     if walks.seeds is not None and walks.steps is None and walks.idle is None:
         fail("--seeds needs --steps or --idle, which end the walks of each seed")
     memory = memory_of(wanted.memory)
-    instance = asked.checked(system, memory)
+    instance = chosen.checked(system, memory)
     with needing("check"):
         from ...checker.output import summary
         from ...checker.prepare import available_threads
@@ -169,7 +169,9 @@ def simulate(
         if walks.seeds is None:
             result = run(instance, options, summary.show_walks(beside()))
         else:
-            result = _of_seeds(_piece(instance, asked), options, walks.seeds, where, wanted.results)
+            result = _of_seeds(
+                _piece(instance, chosen), options, walks.seeds, where, wanted.results
+            )
     except DeclarationError as error:
         fail(error)
     except ReplayError as error:
@@ -182,18 +184,18 @@ def simulate(
     raise typer.Exit(result.exit_code)
 
 
-def _piece(instance: Instance, asked: CheckOptions) -> Piece:
+def _piece(instance: Instance, chosen: CheckOptions) -> Piece:
     """The instance in a form that can be sent to other processes."""
     from ...checker.many.sweep import Piece
 
     return Piece(
         instance.system,
         instance.protocol,
-        tuple(constants_of(asked.constants).items()),
-        bounds=asked.bounds,
-        switch_on=tuple(asked.with_ or ()),
-        switch_off=tuple(asked.without or ()),
-        properties=tuple(asked.properties) if asked.properties else None,
+        tuple(constants_of(chosen.constants).items()),
+        bounds=chosen.bounds,
+        switch_on=tuple(chosen.with_ or ()),
+        switch_off=tuple(chosen.without or ()),
+        properties=tuple(chosen.properties) if chosen.properties else None,
     )
 
 

@@ -42,7 +42,7 @@ def bound(
     depth: Annotated[
         int, typer.Option("--depth", metavar="K", min=1, help="Maximum number of steps.")
     ],
-    asked: CheckOptions,
+    chosen: CheckOptions,
     integers: Annotated[
         bool,
         typer.Option("--integers", help="Leave unset constants that bound only numbers open."),
@@ -51,7 +51,7 @@ def bound(
     output: Json = None,
 ) -> None:
     """Look for the shortest counterexample of up to K steps with Z3."""
-    instance = asked.checked(system)
+    instance = chosen.checked(system)
     if instance.progress:
         fail(f"{instance.progress[0].name} is a progress property: use epochfence check")
     with needing("check"):
@@ -65,13 +65,13 @@ def bound(
         if integers:
             instance = lifted(
                 instance.system,
-                asked.protocol,
-                constants_of(asked.constants),
-                bounds=asked.bounds,
-                properties=asked.properties or None,
-                **asked.features,
+                chosen.protocol,
+                constants_of(chosen.constants),
+                bounds=chosen.bounds,
+                properties=chosen.properties or None,
+                **chosen.features,
             )
-        named = bool(asked.properties)
+        named = bool(chosen.properties)
         result = run(instance, depth, show, only_properties=named, deadlock=not no_deadlock)
     except (DeclarationError, SolverError) as error:
         fail(error)
@@ -126,16 +126,16 @@ def prove(
             "read it.",
         ),
     ],
-    asked: ProofOptions,
+    chosen: ProofOptions,
     where: EngineOptions,
     output: Json = None,
 ) -> None:
     """Prove properties without bounds on numbers: an unset constant that bounds only numbers may
     have any value."""
-    for option, seconds in {"--timeout": asked.timeout, "--deadline": asked.deadline}.items():
+    for option, seconds in {"--timeout": chosen.timeout, "--deadline": chosen.deadline}.items():
         if seconds is not None and not 0 < seconds < 1e6:  # Z3 counts milliseconds in 32 bits
             fail(f"{option} {seconds:g}: must be above 0 and below 1,000,000 (seconds)")
-    if asked.deadline is not None and not asked.suggest:
+    if chosen.deadline is not None and not chosen.suggest:
         fail("--deadline needs --suggest; --timeout is the time limit of each obligation")
     where.heed()
     with needing("check"):
@@ -146,14 +146,14 @@ def prove(
         from ...checker.spark.options import SparkError
         from ...checker.trace.trace import ReplayError
     options = Options(
-        timeout=asked.timeout,
-        workers=where.workers(asked.jobs),
-        certificates=asked.certificate,
-        lemmas=not asked.no_lemmas,
-        spacer=not asked.suggest,
+        timeout=chosen.timeout,
+        workers=where.workers(chosen.jobs),
+        certificates=chosen.certificate,
+        lemmas=not chosen.no_lemmas,
+        spacer=not chosen.suggest,
     )
     try:
-        found = _proved(name, asked, options)
+        found = _proved(name, chosen, options)
     except (DeclarationError, JournalError, SolverError, SparkError) as error:
         fail(error)
     except ReplayError as error:
@@ -165,7 +165,7 @@ def prove(
     raise typer.Exit(verdict.value)
 
 
-def _proved(name: str, asked: ProofOptions, options: Options) -> list[dict[str, object]]:
+def _proved(name: str, chosen: ProofOptions, options: Options) -> list[dict[str, object]]:
     """Proves the properties for each combination of constants, and prints the results."""
     from ...checker.many import sweep as sweeps
     from ...checker.output import report
@@ -178,38 +178,38 @@ def _proved(name: str, asked: ProofOptions, options: Options) -> list[dict[str, 
     console = screen()
     found: list[dict[str, object]] = []
     system, wanted = find_system(name)
-    given = settings_of(asked.constants, sweeps.values, "NAME=1..3 or NAME=1,2,5")
-    if asked.certificate is not None:
-        make_folder("--certificate", asked.certificate)
-    with closing(Answers(asked.results, report.show_settled(beside()))) as known:
+    given = settings_of(chosen.constants, sweeps.values, "NAME=1..3 or NAME=1,2,5")
+    if chosen.certificate is not None:
+        make_folder("--certificate", chosen.certificate)
+    with closing(Answers(chosen.results, report.show_settled(beside()))) as known:
         for values in product(*given.values()):
             constants = dict(zip(given, values, strict=True))
             result = run(
                 system,
-                asked.protocol,
+                chosen.protocol,
                 constants,
-                bounds=asked.bounds,
-                properties=asked.properties or wanted,
+                bounds=chosen.bounds,
+                properties=chosen.properties or wanted,
                 options=options,
                 known=known,
-                **asked.features,
+                **chosen.features,
             )
             report.print_proofs(result, console)
-            told: dict[str, object] = {}
-            if asked.suggest:
+            extra: dict[str, object] = {}
+            if chosen.suggest:
                 settings = Settings(
                     system,
-                    asked.protocol,
+                    chosen.protocol,
                     constants,
-                    asked.bounds,
-                    tuple(asked.with_ or ()),
-                    tuple(asked.without or ()),
-                    asked.deadline or DEADLINE,
+                    chosen.bounds,
+                    tuple(chosen.with_ or ()),
+                    tuple(chosen.without or ()),
+                    chosen.deadline or DEADLINE,
                 )
                 lemmas = suggested(settings, result, options)
-                told["suggestions"] = lemmas.as_json()
+                extra["suggestions"] = lemmas.as_json()
                 report.print_suggestions(lemmas, console)
-            found.append(result.as_json() | told)
+            found.append(result.as_json() | extra)
             if result.interrupted:
                 break
     return found
@@ -235,7 +235,7 @@ def lint(
         from ...checker.output import report
         from ...checker.solver.lint import Finding, findings
         from ...checker.verdict.static_vacuity import foreseen
-    told: list[object] = []
+    all_findings: list[object] = []
     vacuous: list[object] = []
     faults, interrupted = 0, False
     console = screen()
@@ -251,7 +251,7 @@ def lint(
                     interrupted = True
                 report.print_lint(system, tables, found, never, console, is_whole=not interrupted)
                 vacuous += [{"system": system.name, **each.as_json()} for each in never]
-                told += [{"system": system.name, **finding.as_json()} for finding in found]
+                all_findings += [{"system": system.name, **finding.as_json()} for finding in found]
                 faults += sum(finding.is_error for finding in found)
     except DeclarationError as error:
         fail(error)
@@ -259,5 +259,5 @@ def lint(
         console.print(
             f"Interrupted: not every table was checked. (exit {BROKEN if faults else INTERRUPTED})"
         )
-    write_json(output, {"findings": told, "vacuous": vacuous, "interrupted": interrupted})
+    write_json(output, {"findings": all_findings, "vacuous": vacuous, "interrupted": interrupted})
     raise typer.Exit(BROKEN if faults else INTERRUPTED if interrupted else 0)

@@ -55,7 +55,7 @@ def replay(
     file: TraceArgument,
     system: OfSystem = None,
     *,
-    asked: RunOptions,
+    chosen: RunOptions,
     chart: ChartFile = None,
     test: Annotated[
         Output | None,
@@ -99,7 +99,7 @@ def replay(
         fail("--brief needs --chart")
     if title is not None and chart is None and animate is None:
         fail("--title needs --chart or --animate")
-    name, instance, outcome = taken(file, system, asked)
+    name, instance, outcome = taken(file, system, chosen)
     if log and not instance.logs:
         fail(f"--log: {instance.system.name} declares no log (System(logs=...))")
     from ...checker.output import report
@@ -121,10 +121,10 @@ def explain(
     file: TraceArgument,
     system: OfSystem = None,
     *,
-    asked: RunOptions,
+    chosen: RunOptions,
 ) -> None:
     """Tell TRACE in sentences, each with its source in Kafka, and which property fails."""
-    _, instance, outcome = taken(file, system, asked)
+    _, instance, outcome = taken(file, system, chosen)
     from ...checker.output.lines import wrapped
     from ...checker.trace.chart.chart import chart_of
     from ...checker.trace.chart.story import in_brief, story
@@ -134,17 +134,17 @@ def explain(
     assert trace is not None
     chart = chart_of(trace)
     states = actor_states(instance, trace)[-1]
-    told = [*in_brief(chart, instance, states, trace.conclusion), "", "Step by step:"]
-    told += story(chart, instance)
-    told += [line if line.startswith(" ") else f"- {line}" for line in trace.why]
+    lines = [*in_brief(chart, instance, states, trace.conclusion), "", "Step by step:"]
+    lines += story(chart, instance)
+    lines += [line if line.startswith(" ") else f"- {line}" for line in trace.why]
     width = screen().width
-    for line in told:
+    for line in lines:
         print("\n".join(wrapped(line, width, then="   ")))
     raise typer.Exit(outcome.verdict.value)
 
 
 def taken(
-    file: Path, system: str | None = None, asked: RunOptions | None = None
+    file: Path, system: str | None = None, chosen: RunOptions | None = None
 ) -> tuple[str, Instance, Outcome]:
     """The name of the system, its instance, and the replayed trace of a file. Exits with a one-line
     error."""
@@ -153,14 +153,14 @@ def taken(
         from ...checker.trace.replay import replay as run
     with reading(file):
         found = read_trace(file.read_bytes())
-        asked = asked or RunOptions()
-        if found.settings is not None and (asked.are_given or system is not None):
+        chosen = chosen or RunOptions()
+        if found.settings is not None and (chosen.are_given or system is not None):
             fail(f"{file} sets its own system, release and constants: leave out these options")
         if found.settings is not None:
             system = found.settings.system
             instance = instance_of(load_system(system), found.settings)
         elif system is not None:
-            instance = asked.instance(load_system(system), progress=True)
+            instance = chosen.instance(load_system(system), progress=True)
         else:
             fail(f"{file} doesn't name its system: give SYSTEM after the file")
         return system, instance, run(instance, found)

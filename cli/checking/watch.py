@@ -29,14 +29,14 @@ SPEC = Path(__file__).parents[2] / "spec"
 
 
 def watch(
-    system: str, asked: CheckOptions, options: Options, *, progress: bool = False
+    system: str, chosen: CheckOptions, options: Options, *, progress: bool = False
 ) -> NoReturn:
     """Checks a system now and after each save, until Ctrl-C. A save ends the running check. Each
     check is a new process, which imports the files again."""
     fork = multiprocessing.get_context("fork")
     while True:
         saved = _saved(system)
-        child = fork.Process(target=_check, args=(system, asked, options, progress))
+        child = fork.Process(target=_check, args=(system, chosen, options, progress))
         child.start()
         try:
             while _saved(system) == saved:
@@ -58,15 +58,15 @@ def _saved(system: str) -> dict[Path, int]:
     return times
 
 
-def _check(system: str, asked: CheckOptions, options: Options, progress: bool) -> None:
+def _check(system: str, chosen: CheckOptions, options: Options, progress: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     console = screen()
     with suppress(typer.Exit):  # after its line on standard error
         try:
             declared = load_system(system, options.memory)
-            first = bounds_of(declared, None) if asked.bounds == DEFAULT else asked.bounds
-            for bounds in dict.fromkeys((first, asked.bounds)):
-                found = replace(asked, bounds=bounds).of(declared, progress=progress)
+            first = bounds_of(declared, None) if chosen.bounds == DEFAULT else chosen.bounds
+            for bounds in dict.fromkeys((first, chosen.bounds)):
+                found = replace(chosen, bounds=bounds).of(declared, progress=progress)
                 result = check(with_property(system, found), options)
                 console.print(_line(result, bounds), soft_wrap=True)
                 if result.trace is not None:

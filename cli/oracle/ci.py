@@ -121,8 +121,8 @@ def _of_doctor(result: dict[str, Any]) -> Outcome:
 
 def badge(found: Outcome) -> str:
     """An endpoint of shields.io."""
-    told = {"schemaVersion": 1, "label": "epochfence", "message": found.sentence}
-    return json.dumps({**told, "color": COLOURS[found.good]}, indent=2) + "\n"
+    content = {"schemaVersion": 1, "label": "epochfence", "message": found.sentence}
+    return json.dumps({**content, "color": COLOURS[found.good]}, indent=2) + "\n"
 
 
 def summary(found: Outcome) -> str:

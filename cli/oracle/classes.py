@@ -98,12 +98,12 @@ def on_classes(
     where.heed()
     pieces = _pieces(options)
     found: dict[_Piece, dict[str, Any]] = {}
-    for piece, told in _results(pieces, where, results):
-        if why := told["unavailable"]:
-            fail(f"the executor on {told['host']}: {why}" if where.on_spark else why)
-        print("\n".join(told["lines"]), flush=True)
-        found[piece] = told
-    codes = {told["exit_code"] for told in found.values()}
+    for piece, comparison in _results(pieces, where, results):
+        if why := comparison["unavailable"]:
+            fail(f"the executor on {comparison['host']}: {why}" if where.on_spark else why)
+        print("\n".join(comparison["lines"]), flush=True)
+        found[piece] = comparison
+    codes = {comparison["exit_code"] for comparison in found.values()}
     machines = [found[piece]["result"] for piece in pieces]
     write_json(output, {"release": options.classes, "machines": machines})
     raise typer.Exit(BROKEN if BROKEN in codes else max(codes))
@@ -127,11 +127,13 @@ def _results(
             left = [piece for piece in pieces if known[piece] is None]
             workers = where.workers(None if where.on_spark else 1)
             done = workers.each(_compared, left, "classes") if left else ()
-            yield from ((piece, told) for piece, told in known.items() if told is not None)
-            for at, told in done:
-                if journal and told.get("exit_code", INCONCLUSIVE) != INCONCLUSIVE:
-                    journal.add(left[at].key, told)
-                yield left[at], told
+            yield from (
+                (piece, comparison) for piece, comparison in known.items() if comparison is not None
+            )
+            for at, comparison in done:
+                if journal and comparison.get("exit_code", INCONCLUSIVE) != INCONCLUSIVE:
+                    journal.add(left[at].key, comparison)
+                yield left[at], comparison
     except (JournalError, SparkError) as error:
         fail(error)
 

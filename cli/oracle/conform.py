@@ -214,7 +214,7 @@ def conform(
                 fail(error)
             finally:
                 _close(cluster, keeps=broker.keep)
-        _told(run.report, save, junit, output)
+        _finish(run.report, save, junit, output)
 
 
 def _check(broker: BrokerOptions, sent: RequestOptions) -> None:
@@ -345,7 +345,7 @@ def _progress() -> Generator[Callable[[str], None]]:
             print(f"\r{'':{wide}}\r", end="", file=sys.stderr, flush=True)
 
 
-def _told(
+def _finish(
     found: Report, save: Path | None, junit: Output | None, output: Output | None
 ) -> NoReturn:
     """Prints and writes the findings, and ends with their exit code."""

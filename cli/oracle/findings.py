@@ -110,7 +110,7 @@ def findings(
         _needs(finding, options)
     else:
         _describe(finding, console)
-    told = _json(finding)
+    result = _json(finding)
     code = 0
     if options.has_brokers:
         from ...model.conformance.findings.brokers import InconclusiveError
@@ -119,16 +119,16 @@ def findings(
         try:
             observation = _reproduce(finding, options, console)
         except (InconclusiveError, HungError) as error:
-            code, told["inconclusive"] = INCONCLUSIVE, str(error)
+            code, result["inconclusive"] = INCONCLUSIVE, str(error)
             console.print(f"Inconclusive: {error} (exit {code}).")
         else:
             code = BROKEN if observation.is_there else 0
-            told |= observation._asdict()
+            result |= observation._asdict()
             _print(console, f"expected: {observation.expected}")
             _print(console, f"observed: {observation.observed}")
             verdict = "The bug is there" if observation.is_there else "The bug isn't there"
             console.print(f"{verdict} (exit {code}).")
-    write_json(output, told)
+    write_json(output, result)
     raise typer.Exit(code)
 
 

@@ -215,15 +215,15 @@ class JudgeOptions(EngineOptions):
         return settings
 
 
-def _check_application(asked: JudgeOptions) -> None:
+def _check_application(chosen: JudgeOptions) -> None:
     """Ends the command for an option that --application excludes."""
-    if asked.runs is not None:
+    if chosen.runs is not None:
         fail("--runs can't be used with --application: such a history is one run")
-    if asked.excerpt:
+    if chosen.excerpt:
         fail("--excerpt can't be used with --application")
-    if asked.transaction_version is not None:
+    if chosen.transaction_version is not None:
         fail("--transaction-version can't be used with --application")
-    if asked.protocol is not None or asked.limit is not None:
+    if chosen.protocol is not None or chosen.limit is not None:
         fail("--protocol and --limit can't be used with --application, which needs neither")
 
 
@@ -235,35 +235,35 @@ def judge(
         ),
     ] = None,
     *,
-    asked: JudgeOptions,
+    chosen: JudgeOptions,
     output: Json = None,
 ) -> None:
     """Judge recorded histories: can some allowed order of events explain the recorded answers?"""
-    asked.heed(**{"--input": asked.inputs, "--output": asked.folder})
-    if asked.segments:
-        others = (asked.runs, asked.limit, asked.excerpt, asked.transaction_version is not None)
-        if asked.application or any(others) or not (files or asked.inputs):
+    chosen.heed(**{"--input": chosen.inputs, "--output": chosen.folder})
+    if chosen.segments:
+        others = (chosen.runs, chosen.limit, chosen.excerpt, chosen.transaction_version is not None)
+        if chosen.application or any(others) or not (files or chosen.inputs):
             fail(
                 "--segments needs data directories; it excludes --application, --runs, --limit, "
                 "--excerpt and --transaction-version"
             )
-        if asked.on_spark:
-            return judge_files_on_spark(files or [], asked, output)
-        return judge_files(files or [], asked, output)
-    if asked.cleanup:
+        if chosen.on_spark:
+            return judge_files_on_spark(files or [], chosen, output)
+        return judge_files(files or [], chosen, output)
+    if chosen.cleanup:
         fail("--cleanup-policy needs --segments")
-    if asked.on_spark:
-        if asked.runs is not None:
+    if chosen.on_spark:
+        if chosen.runs is not None:
             fail("--runs needs --engine local: on Spark, give each line a field run")
-        return judge_on_spark(files, asked, output)
+        return judge_on_spark(files, chosen, output)
     from ...model.engine.errors import ModelError
     from ...model.judge.histories import BadLineError, NoHistoryError, files_in
     from ...model.judge.verdicts import print_anomalies, print_judgements
 
     if not files:
         fail("give FILEs with histories, or --engine spark with --input and --output")
-    if asked.application:
-        _check_application(asked)
+    if chosen.application:
+        _check_application(chosen)
     try:
         files, others = files_in(files)
         for other in others:
@@ -273,8 +273,8 @@ def judge(
         with within_columns():
             code, data = (
                 print_anomalies(files)
-                if asked.application
-                else print_judgements(files, asked.settings, asked.limit or LIMIT, asked.runs)
+                if chosen.application
+                else print_judgements(files, chosen.settings, chosen.limit or LIMIT, chosen.runs)
             )
     except OSError as error:
         fail(f"can't read {error.filename}: {error.strerror}")
@@ -284,18 +284,18 @@ def judge(
     raise typer.Exit(code)
 
 
-def judge_files(directories: list[Path], asked: JudgeOptions, output: Output | None) -> NoReturn:
+def judge_files(directories: list[Path], chosen: JudgeOptions, output: Output | None) -> NoReturn:
     """Judges the files in brokers' data directories."""
     with needing("broker"):
         from ...model.judge.segments.directories import judge_segments
         from ...model.judge.segments.policies import given
         from ...model.judge.segments.report import lines
     try:
-        policies = given(asked.cleanup or ())
+        policies = given(chosen.cleanup or ())
     except ValueError as error:
         fail(error)
     try:
-        found = judge_segments(directories, asked.protocol, policies)
+        found = judge_segments(directories, chosen.protocol, policies)
     except OSError as error:
         fail(f"can't read {error.filename}: {error.strerror}")
     except DeclarationError as error:
@@ -308,10 +308,10 @@ def judge_files(directories: list[Path], asked: JudgeOptions, output: Output | N
 
 
 def judge_files_on_spark(
-    directories: list[Path], asked: JudgeOptions, output: Output | None
+    directories: list[Path], chosen: JudgeOptions, output: Output | None
 ) -> NoReturn:
     """Judges the files in brokers' data directories of any size; writes to a folder."""
-    folder = asked.folder
+    folder = chosen.folder
     if folder is None:
         fail("--segments with --engine spark needs --output URI")
     with needing("check", "spark"), needing("broker"):
@@ -322,15 +322,15 @@ def judge_files_on_spark(
         from ...checker.spark.options import SparkError, SparkOptions
         from ...checker.spark.session import session
         from ...model.judge.segments.policies import given
-    options = SparkOptions(available_threads(), asked.master, ui=bool(asked.spark_ui))
+    options = SparkOptions(available_threads(), chosen.master, ui=bool(chosen.spark_ui))
     try:
-        policies = given(asked.cleanup or ())
+        policies = given(chosen.cleanup or ())
     except ValueError as error:
         fail(error)
     try:
         with session(options, "judge") as running:
-            every = [*directories, *map(place_of, asked.inputs or ())]
-            found = judge_segments(running, every, folder, asked.protocol, policies)
+            every = [*directories, *map(place_of, chosen.inputs or ())]
+            found = judge_segments(running, every, folder, chosen.protocol, policies)
     except OSError as error:
         fail(f"can't read {error.filename}: {error.strerror}")
     except (DeclarationError, SparkError) as error:
@@ -341,13 +341,13 @@ def judge_files_on_spark(
 
 
 def judge_on_spark(
-    files: list[Path] | None, asked: JudgeOptions, output: Output | None
+    files: list[Path] | None, chosen: JudgeOptions, output: Output | None
 ) -> NoReturn:
     """Judges histories of any size; writes to a folder."""
-    inputs, folder = asked.inputs, asked.folder
+    inputs, folder = chosen.inputs, chosen.folder
     if files or not inputs or folder is None:
         fail("--engine spark needs --input URI and --output URI, and no FILE")
-    if asked.application:
+    if chosen.application:
         fail("--application needs --engine local")
     with needing("check", "spark"):
         from ...checker.output import report
@@ -355,8 +355,8 @@ def judge_on_spark(
         from ...checker.spark.judge.histories import Judging, judge_histories
         from ...checker.spark.options import SparkError, SparkOptions
         from ...checker.spark.session import session
-    judging = Judging(asked.settings, asked.limit or LIMIT)
-    options = SparkOptions(available_threads(), asked.master, ui=bool(asked.spark_ui))
+    judging = Judging(chosen.settings, chosen.limit or LIMIT)
+    options = SparkOptions(available_threads(), chosen.master, ui=bool(chosen.spark_ui))
     try:
         with session(options, "judge") as running:
             say = partial(beside().print, highlight=False, markup=False, soft_wrap=True)

@@ -102,12 +102,12 @@ def advise(options: AdviseOptions, output: Json = None) -> None:
         if options.bootstrap is not None:
             if broker is not None:
                 fail("--bootstrap and --broker: choose one")
-            broker, setting = _asked(options.bootstrap, options.config, setting)
+            broker, setting = _of_live_cluster(options.bootstrap, options.config, setting)
         client = advice.client_of(options.client or f"{advice.JAVA}-{KAFKA.newest}")
         broker = broker or KAFKA.newest
         release = KAFKA.one_release(broker)
         found = advice.advice(client, broker, setting)
-        told: dict[str, Any] = {"client": str(client), "broker": broker, "found": _json(found)}
+        result: dict[str, Any] = {"client": str(client), "broker": broker, "found": _json(found)}
         console = screen()
         if not options.changes:
             _print(f"{client} with brokers {broker}", found, console)
@@ -117,18 +117,18 @@ def advise(options: AdviseOptions, output: Json = None) -> None:
             target = KAFKA.one_release(then_broker)
             later_setting = _with_features(setting, options.to_features, "--to-features")
             then = advice.advice(later, then_broker, later_setting)
-            told["then"] = {"client": str(later), "broker": then_broker, "found": _json(then)}
+            result["then"] = {"client": str(later), "broker": then_broker, "found": _json(then)}
             _print_change(found, then, console, f"{later} with brokers {then_broker}")
             can_go_down = _index(release) >= _index(SINCE) and setting.version_2
             if can_go_down and not (_index(target) >= _index(SINCE) and later_setting.version_2):
                 console.print(_WITH_DOWNGRADE)
-                told["downgrade"] = {"safe": False, "findings": [9, 11]}
-        told["notes"] = [*_notes(options, release), *_of_earlier(client, broker, setting, found)]
-        for note in told["notes"]:
+                result["downgrade"] = {"safe": False, "findings": [9, 11]}
+        result["notes"] = [*_notes(options, release), *_of_earlier(client, broker, setting, found)]
+        for note in result["notes"]:
             console.print(f"\nnote: {note}")
     except DeclarationError as error:
         fail(error)
-    write_json(output, told)
+    write_json(output, result)
 
 
 _WITH_DOWNGRADE: Final = (
@@ -201,7 +201,7 @@ def _setting(options: AdviseOptions) -> Setting:
     return setting
 
 
-def _asked(bootstrap: str, config: Path | None, setting: Setting) -> tuple[str, Setting]:
+def _of_live_cluster(bootstrap: str, config: Path | None, setting: Setting) -> tuple[str, Setting]:
     """The release of a broker, and the setting with the cluster's values."""
     from ...model.doctor.live import Cluster
     from ...model.wire.connection import BrokerError

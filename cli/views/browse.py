@@ -27,7 +27,7 @@ PORT = 8021
 
 def explore(
     system: SystemName,
-    asked: RunOptions,
+    chosen: RunOptions,
     port: Annotated[
         int,
         typer.Option(
@@ -53,11 +53,11 @@ def explore(
     if trace is not None:
         with reading(trace):
             begin = read_trace(trace.read_bytes())
-    of = None if begin is None or asked.are_given else begin.settings
+    of = None if begin is None or chosen.are_given else begin.settings
 
     def at(release: str | None) -> Instance:
         if of is None:
-            return replace(asked, protocol=release).instance(declared)
+            return replace(chosen, protocol=release).instance(declared)
         if release is None:
             return instance_of(declared, of)
         return instantiate(declared, release, of.constants)
@@ -66,7 +66,7 @@ def explore(
         declared = load_system(system)
         if of is not None and not is_called(of.system, system, declared.name):
             fail(f"{trace} is a trace of {of.system}, not of {declared.name}")
-        instance = at(asked.protocol)
+        instance = at(chosen.protocol)
         releases = [r for r in declared.protocols.releases if r != instance.protocol]
         explorer = Explorer(instance, releases, at)
     except DeclarationError as error:

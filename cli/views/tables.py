@@ -120,32 +120,32 @@ def diagram(
             metavar="MACHINE|SYSTEM", help="A shipped machine or system, or FILE.py[:SYSTEM]."
         ),
     ],
-    asked: DrawingOptions,
+    options: DrawingOptions,
 ) -> None:
     """Draw the states of a MACHINE, or which machines of a SYSTEM exchange which messages."""
     from ...diagrams.drawing.render import DrawingError, into, to_dot
     from ...diagrams.find import find_graph
 
-    output, protocol, rows = asked.output, asked.protocol, asked.detail == "rows"
+    output, protocol, rows = options.output, options.protocol, options.detail == "rows"
     if output is not None and output.suffix.lower() == ".html":
-        if rows or asked.event is not None or asked.all_rows or asked.fields:
+        if rows or options.event is not None or options.all_rows or options.fields:
             fail(
                 "--detail, --event, --all-rows and --fields can't be used with .html: it has every "
                 "row"
             )
-        return diagram_page(name, asked.machine, protocol, output, asked.trace)
-    if asked.trace is not None:
+        return diagram_page(name, options.machine, protocol, output, options.trace)
+    if options.trace is not None:
         fail("--trace needs -o FILE.html")
     try:
         draw = None if output is None else into(output)
         graph = find_graph(
             name,
-            asked.machine,
+            options.machine,
             protocol,
             rows=rows,
-            all_rows=asked.all_rows,
-            event=asked.event,
-            fields=asked.fields,
+            all_rows=options.all_rows,
+            event=options.event,
+            fields=options.fields,
         )
         print(to_dot(graph), end="") if draw is None else draw(graph)
     except (DeclarationError, DrawingError) as error:

@@ -45,20 +45,20 @@ def decision_table(
         for release in every if happens is None else (r for r in happens if r in every):
             for row, _ in taken(table, each, release, {}):
                 there[row].add(release)
-    had = {row.id: _Told.of(seen.table, row) for row in seen.table.rows} if seen else {}
+    had = {row.id: _RowLines.of(seen.table, row) for row in seen.table.rows} if seen else {}
     names = Names(table)
     parts: list[str] = []
     printed: list[str] = []
     above: set[str] = set()
     for number, row in enumerate(table.rows, start=1):
         releases = there[row]
-        told = _Told.of(table, row, names)
-        more, alike = _Told.of(table, row).beside(had.get(row.id)), ""
+        lines = _RowLines.of(table, row, names)
+        more, alike = _RowLines.of(table, row).beside(had.get(row.id)), ""
         if seen is None or more is None:
             otherwise = "otherwise" if above & releases else "always"
-            body = [*(told.when or [otherwise]), *(told.does or ["nothing changes"])]
+            body = [*(lines.when or [otherwise]), *(lines.does or ["nothing changes"])]
         else:
-            body = [told.does[at] for at in more]
+            body = [lines.does[at] for at in more]
             alike = f"as in {seen.system}{', and:' if body else ''}"
         where = _where(span(releases, every) or "all", _features(row, protocols, releases))
         parts.append(f"{_head(number, row, where, plain(row.source), alike)}\n")
@@ -102,14 +102,14 @@ def wrapped(text: str) -> str:
     return fill(text, PAGE_WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
-class _Told(NamedTuple):
+class _RowLines(NamedTuple):
     """A row in lines: its condition (empty: always), and its effect."""
 
     when: list[str]
     does: list[str]
 
     @classmethod
-    def of(cls, table: Table, row: Row, names: Names | None = None) -> _Told:
+    def of(cls, table: Table, row: Row, names: Names | None = None) -> _RowLines:
         row = rewritten(row, names or partial(in_brief, on=table.on))
         always = row.guard is lift(True)
         when = [] if always else _led_by("when ", readable(row.guard, CODE_WIDTH))
@@ -117,7 +117,7 @@ class _Told(NamedTuple):
         does += [_led_by("reply", lines) for lines in replies(table, row, CODE_WIDTH)]
         return cls(when, ["\n".join(lines) for lines in does])
 
-    def beside(self, other: _Told | None) -> list[int] | None:
+    def beside(self, other: _RowLines | None) -> list[int] | None:
         """The indices of this row's effects that the other row lacks, if both have the same
         condition and this row has all effects of the other; otherwise None."""
         if other is None or other.when != self.when or not set(other.does) <= set(self.does):

@@ -65,9 +65,9 @@ class _Overview:
         self.diagram = diagram
         self.bounded = diagram.faults | diagram.aftermath
         self.states = {state.name: state for state in diagram.states if state.releases}
-        moving = [t for t in diagram.transitions if t.moves and self.told(t)]
-        untold = [t for t in diagram.transitions if t.moves and not self.told(t)]
-        self.hidden = {t.event for t in untold if t.event in self.bounded and t.source != t.target}
+        moving = [t for t in diagram.transitions if t.moves and self.shows(t)]
+        omitted = [t for t in diagram.transitions if t.moves and not self.shows(t)]
+        self.hidden = {t.event for t in omitted if t.event in self.bounded and t.source != t.target}
         happens = {release for t in moving for release in t.releases}
         self.base = tuple(r for r in diagram.releases if r in happens) or diagram.releases
         self.arrows: dict[tuple[str, str], _Arrow] = {}
@@ -85,7 +85,7 @@ class _Overview:
         for name in self.states:
             self.fold(name)
 
-    def told(self, transition: Transition) -> bool:
+    def shows(self, transition: Transition) -> bool:
         """Whether the overview shows the transition. It leaves out a step to the same state that
         puts nothing in force, an event that only follows a fault, and the effect of a fault on a
         pending transition."""
@@ -102,8 +102,8 @@ class _Overview:
         first one if all are faults."""
         if transition.event in self.bounded or not transition.after:
             return transition.event
-        asked = [event for event, _ in transition.after]
-        return next((event for event in reversed(asked) if event not in self.bounded), asked[0])
+        events = [event for event, _ in transition.after]
+        return next((event for event in reversed(events) if event not in self.bounded), events[0])
 
     def add(self, transition: Transition) -> None:
         """Adds the transition to the arrow of its states."""

@@ -108,7 +108,7 @@ def _refused(_: Request, error: Exception) -> Response:
     return _wrong(400, str(error))
 
 
-def _as_told(_: Request, error: Exception) -> Response:
+def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return _wrong(error.status_code, error.detail)
 
@@ -119,8 +119,8 @@ def _gone(_: Request, error: Exception) -> Response:
 
 def _fault(_: Request, error: Exception) -> Response:
     """An internal error: a line for the page and one for the terminal."""
-    told = " ".join(f"{type(error).__name__}: {error}".splitlines())
-    print(f"epochfence: internal error, please report it: {told}", file=sys.stderr)
+    line = " ".join(f"{type(error).__name__}: {error}".splitlines())
+    print(f"epochfence: internal error, please report it: {line}", file=sys.stderr)
     response = _wrong(500, "internal error: see the terminal")
     response.headers.update(HEADERS)
     return response
@@ -142,7 +142,7 @@ def application(explorer: Explorer) -> Starlette:
         Route("/api/trace", served.trace, methods=["POST"]),
     ]
     handlers = {
-        HTTPException: _as_told,
+        HTTPException: _http_error,
         ClientDisconnect: _gone,
         Exception: _fault,
         **dict.fromkeys(WRONG, _refused),

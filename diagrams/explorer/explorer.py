@@ -131,7 +131,7 @@ class Explorer:
         path = self.path_of(read_trace(text))
         return {"path": as_text(path), "told": f"{len(path) - 1} steps"}
 
-    def decided(self, run: Run, goal: str, told: str) -> None:
+    def decided(self, run: Run, goal: str, result: str) -> None:
         """Stores the result of a search for a goal, if it began in the only first state."""
         if not run.steps and len(self.session.initials) == 1:
-            self.searched[goal] = told
+            self.searched[goal] = result

@@ -178,8 +178,8 @@ class Session:
             is_step = item.kind == "step"
             before, after = run.states[-2:] if is_step else (run.state, None)
             taken = len(run.states) - (2 if is_step else 1)
-            told = failure_sentence(self.instance, item, before, after, after=taken)
-            yield Broken(item, told, why_broken(self.instance, item.expression, before, after))
+            sentence = failure_sentence(self.instance, item, before, after, after=taken)
+            yield Broken(item, sentence, why_broken(self.instance, item.expression, before, after))
 
     def is_end(self, state: FullState) -> bool:
         """Whether a run may end in a state."""
@@ -200,8 +200,8 @@ class Session:
                     what = "the message isn't in flight"
                 yield BlockedTable(action.table, (Blocked("", (what,)),))
             elif left:
-                told_ones = tuple(self._why_not(action, state, b) for b in left[:MOST_BLOCKED])
-                yield BlockedTable(action.table, told_ones, max(0, len(left) - MOST_BLOCKED))
+                listed = tuple(self._why_not(action, state, b) for b in left[:MOST_BLOCKED])
+                yield BlockedTable(action.table, listed, max(0, len(left) - MOST_BLOCKED))
 
     def _why_not(
         self, action: Action, state: FullState, bound: Mapping[Expression, Value]

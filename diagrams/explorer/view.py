@@ -80,9 +80,9 @@ class Views:
         words = find.casefold().split()
         wanted = [item for item in offers if all(w in _text(item) for w in words)]
         taken = zip(run.states, run.steps, strict=False)
-        told = tuple(session.shown(before, step) for before, step in taken)
+        shown_steps = tuple(session.shown(before, step) for before, step in taken)
         logs = logs_of(session.instance, run.states)
-        trace = Trace((), told, run.states, "", logs=logs)
+        trace = Trace((), shown_steps, run.states, "", logs=logs)
         chart = chart_of(trace)
         states = laid_out(session.instance, (run.states[0], *run.states[-2:]))
         broken = list(session.broken(run))

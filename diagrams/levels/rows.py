@@ -132,7 +132,7 @@ def rows_of(system: System, releases: tuple[str, ...], names: Iterable[Name]) ->
     """These rows, in the order of the names, in the form that they have in these releases."""
     tables = {table.name: table for table in system.tables}
     live = taken_in(system, releases)
-    told: list[ToldRow] = []
+    described: list[ToldRow] = []
     for table_name, name in names:
         table = tables[table_name]
         there: dict[Row, list[str]] = {}
@@ -147,8 +147,8 @@ def rows_of(system: System, releases: tuple[str, ...], names: Iterable[Name]) ->
             _variant(table, row, some, releases, *places[row]) for row, some in there.items()
         )
         waits = _condition(in_brief(table.guard, table.on))
-        told.append(ToldRow(table.on.name, name, table.machine.name, waits, variants))
-    return told
+        described.append(ToldRow(table.on.name, name, table.machine.name, waits, variants))
+    return described
 
 
 def _variant(

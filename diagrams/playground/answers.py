@@ -187,8 +187,8 @@ class Playground:
         number = best[len(path)]
         state = self.explorer.session.run(path).state
         step = self.explorer.session.shown(state, self.explorer.session.steps(state)[number])
-        told = f"Hint: {step.actor}: {step.action}. Enter takes the step."
-        return {"take": number, "told": told}
+        hint = f"Hint: {step.actor}: {step.action}. Enter takes the step."
+        return {"take": number, "told": hint}
 
     def _mended(self, path: Path) -> dict[str, Any]:
         """The same run with the fix of the bug, up to the first step that differs."""
@@ -197,9 +197,9 @@ class Playground:
         puzzle, _ = self._puzzle
         run = self.explorer.session.run(path)
         mended = self._of(puzzle.instance(mended=True), partial(_at_release, puzzle))
-        other, told = repeated(self.explorer.session, run, mended.session)
+        other, sentence = repeated(self.explorer.session, run, mended.session)
         self.explorer = mended
-        return self._puzzled(puzzle, other, told=f"With {puzzle.remedy}: {told}")
+        return self._puzzled(puzzle, other, told=f"With {puzzle.remedy}: {sentence}")
 
 
 @cache

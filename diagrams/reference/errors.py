@@ -254,7 +254,7 @@ def meaning(error: str, client: str | None = None, broker: str | None = None) ->
     )
     protocol = KAFKA.mixed(client, {"coordinator": broker, "leader": broker})
     answers = tuple(one for each, one in _every(protocol, broker) if each == name)
-    asked = {each.request for each in answers}
+    requests = {each.request for each in answers}
     handlings = (one for kind in (False, True) for one in _handled(name, protocol, idempotent=kind))
     return Meaning(
         name,
@@ -262,7 +262,7 @@ def meaning(error: str, client: str | None = None, broker: str | None = None) ->
         client,
         broker,
         answers,
-        tuple(each for each in handlings if not asked or each.request in asked),
+        tuple(each for each in handlings if not requests or each.request in requests),
     )
 
 

@@ -24,14 +24,14 @@ def decorated(pages: dict[str, str]) -> dict[str, str]:
         name = f"findings/{one.number}.md"
         before, title, entry = re.split(r"(?m)^(# .*\n)", pages[name], maxsplit=1)
         entry, way = entry.rstrip().rsplit("\n\n", 1)
-        told = dict(zip(_NAMES, facts[one.number], strict=True))
+        details = dict(zip(_NAMES, facts[one.number], strict=True))
         if not one.bug:
-            told["ticket"] = "none: the text below is ready to file"
-        rows = ["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in told.items())]
+            details["ticket"] = "none: the text below is ready to file"
+        rows = ["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in details.items())]
         rows.append(f"| remedy | {one.remedy} |")
         parts = [f"{before}{title}", "\n".join(rows), entry.strip()]
         if not one.bug:
-            text = indent(f"```text\n{report(one, entry, told['seen at'])}```", "    ")
+            text = indent(f"```text\n{report(one, entry, details['seen at'])}```", "    ")
             parts.append(f'??? note "The text of a ticket"\n\n{text}')
         found[name] = "\n\n".join([*parts, way]) + "\n"
     return found

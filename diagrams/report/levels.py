@@ -42,14 +42,14 @@ def plot_of(levels: Sequence[int]) -> Plot | None:
     bars: list[Bar] = []
     for depth, (states, so_far) in enumerate(zip(levels, accumulate(levels), strict=True)):
         height = max(1.0 if states else 0.0, HEIGHT * states / most)
-        told = f"depth {depth}: {states:,} states, {so_far:,} so far"
+        title = f"depth {depth}: {states:,} states, {so_far:,} so far"
         bars.append(
             Bar(
                 round(depth * step, 2),
                 round(HEIGHT - height, 2),
                 round(step * 0.82, 2),
                 round(height, 2),
-                told,
+                title,
             )
         )
     every = next(n for n in (1, 2, 5, 10, 20, 50, 100, 10**9) if len(levels) / n <= TICKS)
@@ -71,14 +71,14 @@ def curve_of(curve: Sequence[tuple[int, int]], rows: int) -> Plot | None:
     bars: list[Bar] = []
     for at, (steps, taken) in enumerate(points):
         height = HEIGHT * taken / rows
-        told = f"after {steps:,} steps: {taken:,} of {rows:,} rows"
+        title = f"after {steps:,} steps: {taken:,} of {rows:,} rows"
         bars.append(
             Bar(
                 round(at * step, 2),
                 round(HEIGHT - height, 2),
                 round(step * 0.82, 2),
                 round(height, 2),
-                told,
+                title,
             )
         )
     every = -(-len(points) // CURVE_TICKS)

@@ -115,13 +115,13 @@ def _properties(instance: Instance, result: Covered) -> list[Told]:
     """The properties, broken ones first."""
     declared = {item.name: item for item in (*instance.properties, *instance.progress)}
 
-    def told(item: PropertyVerdict) -> Told:
+    def described(item: PropertyVerdict) -> Told:
         of = declared.get(item.name)
         said = ("", "") if of is None else (of.sentence, of.source)
         return Told(item.name, item.verdict, item.trace_length, *said, item.note)
 
     order = ("broken", "unknown", "holds")
-    return sorted(map(told, result.properties), key=lambda item: order.index(item.verdict))
+    return sorted(map(described, result.properties), key=lambda item: order.index(item.verdict))
 
 
 def _constants(instance: Instance) -> list[tuple[str, int, str]]:
@@ -180,10 +180,10 @@ def _traces(instance: Instance, result: Covered) -> Iterator[dict[str, Any]]:
     """Each counterexample; `suffix` keeps the names of its parts on the page unique."""
     for number, item in enumerate(result.counterexamples, 1):
         suffix = f"-of-{number}" if number > 1 else ""
-        yield _told(instance, item.trace, suffix, item.without)
+        yield _counterexample(instance, item.trace, suffix, item.without)
 
 
-def _told(
+def _counterexample(
     instance: Instance, trace: Trace, suffix: str, without: tuple[str, ...]
 ) -> dict[str, Any]:
     chart = chart_of(trace)

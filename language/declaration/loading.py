@@ -34,9 +34,9 @@ def answer(path: str, attribute: str, memory: int, result: int, parent: int) -> 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the waiting process handles it
     Thread(target=_end_with, args=(parent,), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    told = answered(path, attribute)
+    data = answered(path, attribute)
     with os.fdopen(result, "wb") as pipe:
-        pipe.write(told)
+        pipe.write(data)
     with suppress(OSError, ValueError):
         sys.stdout.flush()
     os._exit(0)  # wait for no thread and no exit handler
@@ -86,13 +86,13 @@ def _run(path: str) -> ModuleType:
     except OSError as error:
         if error.__traceback__ is not None and error.__traceback__.tb_next is None:
             raise DeclarationError(f"can't read {path}: {error.strerror}") from None
-        raise DeclarationError(_told(error, path)) from None
+        raise DeclarationError(_message(error, path)) from None
     except BaseException as error:
-        raise DeclarationError(_told(error, path)) from None
+        raise DeclarationError(_message(error, path)) from None
     return module
 
 
-def _told(error: BaseException, path: str) -> str:
+def _message(error: BaseException, path: str) -> str:
     if isinstance(error, RecursionError):
         return f"{_place(error, path)}: {TOO_DEEP}, or a function calls itself without end"
     what = error.msg if isinstance(error, SyntaxError) else str(error)

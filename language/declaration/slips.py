@@ -37,12 +37,12 @@ _SIGNS: dict[type[ast.cmpop], str] = {
 
 def compare(sign: str, left: Any, right: Any) -> bool:
     """The truth that Python computes. Raises DeclarationError if an expression is compared."""
-    asked = isinstance(left, Expression) or (
+    is_symbolic = isinstance(left, Expression) or (
         isinstance(right, Expression) and sign in ("is", "is not")
     )
-    if asked and sign in ("in", "not in"):
+    if is_symbolic and sign in ("in", "not in"):
         raise DeclarationError(f"`{left}` {sign} ...: write .is_in(...), with ~ before it for not")
-    if asked:
+    if is_symbolic:
         wanted = "==" if sign == "is" else "!="
         raise DeclarationError(f"`{left} {sign} {right}`: write {left} {wanted} {right}")
     match sign:

@@ -133,13 +133,13 @@ class Group:
     ) -> JoinGroupResponse:
         """The answer to a member that has joined this generation."""
         protocol = self.protocol or ""
-        told = tuple(
+        members = tuple(
             (each.member_id, each.instance_id, each.protocols.get(protocol, b""))
             for each in (self.members.values() if member_id == leader else ())
         )
         return JoinGroupResponse(
             "NONE", self.machine["generation"], member_id, leader or "", self.protocol_type,
-            self.protocol, told, skip_assignment,
+            self.protocol, members, skip_assignment,
         )  # fmt: skip
 
     def synced(self, member_id: str) -> SyncGroupResponse:
@@ -301,8 +301,8 @@ class GroupCoordinator:
         """Answers a member's waiting request with an error."""
         waited, member.waits_for = member.waits_for, ""
         if waited == "JoinGroup":
-            told = JoinGroupResponse(error, member_id=member.member_id)
-            self.answered.append(Answered(group_id, member.member_id, told))
+            response = JoinGroupResponse(error, member_id=member.member_id)
+            self.answered.append(Answered(group_id, member.member_id, response))
         elif waited:
             self.answered.append(Answered(group_id, member.member_id, SyncGroupResponse(error)))
 
@@ -327,8 +327,8 @@ class GroupCoordinator:
         group.protocol = group.chosen()
         for member in group.members.values():
             if member.waits_for == "JoinGroup":
-                told = group.joined(member.member_id, group.machine["leader"])
-                self.answered.append(Answered(group_id, member.member_id, told))
+                response = group.joined(member.member_id, group.machine["leader"])
+                self.answered.append(Answered(group_id, member.member_id, response))
             member.waits_for, member.seen_ms = "", self.now_ms
 
     def sync(
@@ -358,8 +358,8 @@ class GroupCoordinator:
             for each in group.members.values():
                 each.assignment, each.seen_ms = given.get(each.member_id, b""), self.now_ms
                 if each.waits_for == "SyncGroup":
-                    told = group.synced(each.member_id)
-                    self.answered.append(Answered(group_id, each.member_id, told))
+                    response = group.synced(each.member_id)
+                    self.answered.append(Answered(group_id, each.member_id, response))
                     each.waits_for = ""
             group.stored = group.machine.copy()
         return group.synced(of.member_id)

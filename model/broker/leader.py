@@ -218,13 +218,13 @@ class PartitionLeader:
         last = -1 if base_sequence < 0 else (base_sequence + count - 1) % 2**31
         off = api_versions.before(transaction_version)
         if transactional and self._asks[origin, off]:
-            asked = self.machine.at("verification_states", producer_id)
+            state = self.machine.at("verification_states", producer_id)
             answer = self.machine.handle(
                 "AddPartitionsByLeaderResponse", switch_off=off, producer=0, partition=0,
                 producer_id=producer_id,
                 producer_epoch=producer_epoch, base_sequence=base_sequence, last_sequence=last,
                 offset_delta=count - 1, timestamp=timestamp, from_client=origin == "CLIENT",
-                error="NONE", guarded=asked is not None and guard == asked.verification_guard,
+                error="NONE", guarded=state is not None and guard == state.verification_guard,
             ).reply  # fmt: skip
         else:
             answer = self.machine.handle(

@@ -216,6 +216,6 @@ class ZkProducerIdManager:
             outcome = self.machine.handle(zookeeper.read.name)
             answer = outcome.reply
             for write in outcome.sent if answer is None else ():
-                told = self._node.handle(type(write).__name__, **write._asdict()).reply
-                answer = self.machine.handle(type(told).__name__, **told._asdict()).reply
+                reply = self._node.handle(type(write).__name__, **write._asdict()).reply
+                answer = self.machine.handle(type(reply).__name__, **reply._asdict()).reply
         return None if answer is None else answer.producer_id

@@ -141,8 +141,10 @@ def _after(
                 for target, value in table.updates(row):
                     assign(target, evaluate(value, before, {}), now, before, {}, {})
                 if now[state] != accepted:
-                    told = {n: now[_key(info.expression)] for n, info in fields.items()}
-                    raise ConfigError(row.note.format(**told, **words), _class_of(str(now[state])))
+                    field_values = {n: now[_key(info.expression)] for n, info in fields.items()}
+                    raise ConfigError(
+                        row.note.format(**field_values, **words), _class_of(str(now[state]))
+                    )
                 break
     return now
 

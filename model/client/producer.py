@@ -272,10 +272,10 @@ class ProducerClient:
 
     def _complete_transaction(self, result: str, version: int) -> CallResult:
         self.queue.ask_for_partitions()
-        asked = self.queue.request(
+        request = self.queue.request(
             "END_TXN", CallResult(), result=result, transaction_version=version
         )
-        end = self.queue.add(asked)
+        end = self.queue.add(request)
         if self.machine.value(manager.is_initializing):
             return self.queue.add(self.queue.init()).result
         if not self.machine["bump_asked"]:
@@ -533,11 +533,11 @@ class ProducerClient:
             return
         match sent.api:
             case "ADD_PARTITIONS_TO_TXN":
-                asked = dict.fromkeys(sent.fields["partitions"], error)
-                self._partitions_answered(sent, partition_errors or asked)
+                errors = dict.fromkeys(sent.fields["partitions"], error)
+                self._partitions_answered(sent, partition_errors or errors)
             case "TXN_OFFSET_COMMIT":
-                asked = dict.fromkeys(sent.fields["offsets"], error)
-                self._offsets_answered(sent, partition_errors or asked)
+                errors = dict.fromkeys(sent.fields["offsets"], error)
+                self._offsets_answered(sent, partition_errors or errors)
             case api:
                 fields: dict[str, Any] = {"error": error}
                 if api in _RESPONSES:

@@ -100,5 +100,5 @@ class RequestQueue:
     def ask_for_partitions(self) -> None:
         """Adds AddPartitionsToTxn for new partitions of the transaction, if there are any."""
         if self.machine.attempt("ask for partitions") is not None:
-            asked = self.machine["adding"]
-            self.add(self.request("ADD_PARTITIONS_TO_TXN", CallResult(), partitions=asked))
+            partitions = self.machine["adding"]
+            self.add(self.request("ADD_PARTITIONS_TO_TXN", CallResult(), partitions=partitions))

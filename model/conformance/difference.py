@@ -37,12 +37,12 @@ class Difference(NamedTuple):
         errors = frozenset(str(answer["error"]) for answer in found.allowed if "error" in answer)
         if found.no_answer is not None:
             return Difference(name, (_NUMBER.sub("N", found.no_answer),), errors, frozenset())
-        told = dict(response or {})
-        error = str(told.get("error"))
+        given = dict(response or {})
+        error = str(given.get("error"))
         alike = [answer for answer in found.allowed if str(answer.get("error")) == error]
         if not alike:
             return Difference(name, (error,), errors, _rows(found))
-        fields = min((tuple(_fields(told, answer)) for answer in alike), key=len)
+        fields = min((tuple(_fields(given, answer)) for answer in alike), key=len)
         return Difference(name, fields, errors, _rows(found))
 
     def is_shown_by(self, other: Difference) -> bool:
@@ -87,9 +87,9 @@ def _compared(given: Any, expected: Any) -> str:
 def _lists(given: list[Any], expected: list[Any]) -> str:
     """A description of a wrong list: elements are extra, missing or different. Entries with the
     same first part are compared part by part."""
-    told, wanted = Counter(map(str, given)), Counter(map(str, expected))
-    if not told - wanted or not wanted - told:
-        return "some missing" if wanted - told else "too many"
+    given_counts, expected_counts = Counter(map(str, given)), Counter(map(str, expected))
+    if not given_counts - expected_counts or not expected_counts - given_counts:
+        return "some missing" if expected_counts - given_counts else "too many"
     by_key = {str(entry[0]): entry for entry in _lists_in(expected)}
     parts = {
         str(at)

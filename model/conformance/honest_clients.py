@@ -79,8 +79,8 @@ class Honest:
             is_version_2 = newest >= api_versions.first_of_version_2("EndTxn")
             can_bump = sends.get("InitProducerId", -1) >= HELD_FROM
         made = cls(Client(transactional_id, -1, -1), sends, is_version_2, can_bump)
-        asked = {"transactional_id": transactional_id, "transaction_timeout_ms": timeout_ms}
-        made.last = made._request("InitProducerId", **asked)
+        fields = {"transactional_id": transactional_id, "transaction_timeout_ms": timeout_ms}
+        made.last = made._request("InitProducerId", **fields)
         return made
 
     def copy(self) -> Honest:
@@ -131,8 +131,8 @@ class Honest:
             for result in ("COMMIT", "ABORT"):
                 yield self._request("EndTxn", **own, result=result)
         elif self.last.get("result") == "ABORT" and self.can_bump and not self.is_version_2:
-            asked = {**own, "transaction_timeout_ms": USUAL_TIMEOUT_MS}
-            yield self._request("InitProducerId", **asked)
+            fields = {**own, "transaction_timeout_ms": USUAL_TIMEOUT_MS}
+            yield self._request("InitProducerId", **fields)
 
     def learn(self, line: Answer, answer: Answer | None) -> None:
         """Takes the answer to a request of the client; None: it was lost."""

@@ -79,8 +79,8 @@ class PossibleState:
     def outward(self, line: Line, unknown: Any = NEW) -> dict[str, Any]:
         """Translates a line or an answer from the cluster's producer ids to the system's. `unknown`
         replaces ids that the system hasn't given out; None keeps them."""
-        told = {mine: its for its, mine in self.ids.items()}
-        return _renamed(line, told, unknown)
+        outward_ids = {mine: its for its, mine in self.ids.items()}
+        return _renamed(line, outward_ids, unknown)
 
     def take(self, line: Line) -> Answer:
         """Executes the line, and returns the answer in the cluster's ids."""

@@ -161,8 +161,8 @@ class DisagreementError(AssertionError):
     def lines(self) -> str:
         """The trace as the text of a file, for `replay` and `epochfence diff`, without the
         adapter's own request."""
-        told = self.trace[:-1] if self.is_beside else self.trace
-        return "".join(f"{json.dumps(exchange.line)}\n" for exchange in told)
+        exchanges = self.trace[:-1] if self.is_beside else self.trace
+        return "".join(f"{json.dumps(exchange.line)}\n" for exchange in exchanges)
 
 
 class Session:
@@ -197,10 +197,10 @@ class Session:
         return self._put(line, lambda: self.system.ask(request, fields))
 
     def _put(
-        self, line: dict[str, Any], asked: Callable[[], Mapping[str, Any] | None]
+        self, line: dict[str, Any], call: Callable[[], Mapping[str, Any] | None]
     ) -> Answer | None:
         try:
-            response = asked()
+            response = call()
         except UnansweredError as error:
             if error.request != line.get("request"):
                 raise self._silence(error) from error

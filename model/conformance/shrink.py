@@ -85,36 +85,36 @@ def _steps_of(found: DisagreementError) -> list[Step]:
 
 def _steps(trace: Sequence[Exchange]) -> Iterator[Step]:
     """The lines of a trace, each with the step whose answer had its producer id."""
-    told: dict[
+    latest: dict[
         int, tuple[int, int]
     ] = {}  # producer id: the last step whose answer had it, and the epoch
     for number, (line, response) in enumerate(trace):
         producer_id = line.get("producer_id", -1)
-        if producer_id in told:
-            teller, epoch = told[producer_id]
+        if producer_id in latest:
+            teller, epoch = latest[producer_id]
             held = line.get("producer_epoch", epoch)
             yield Step(number, line, teller, None if held < 0 else held - epoch)
         else:
             yield Step(number, line)
         answer = response or {}
         if answer.get("producer_id", -1) >= 0 and answer.get("producer_epoch", -1) >= 0:
-            told[answer["producer_id"]] = number, answer["producer_epoch"]
+            latest[answer["producer_id"]] = number, answer["producer_epoch"]
 
 
 def _again(
     steps: Sequence[Step], system: Callable[[], System], protocol: str
 ) -> DisagreementError | None:
     """Runs the steps on a new system. Returns the disagreement, if any."""
-    asked = system()
+    new_system = system()
     try:
-        session = Session(asked, protocol)
-        told: dict[int, tuple[int, int]] = {}
+        session = Session(new_system, protocol)
+        identities: dict[int, tuple[int, int]] = {}
         for step in steps:
             line = dict(step.line)
             if step.teller is not None:
-                if step.teller not in told:
+                if step.teller not in identities:
                     return None
-                line["producer_id"], epoch = told[step.teller]
+                line["producer_id"], epoch = identities[step.teller]
                 if step.further is not None:
                     line["producer_epoch"] = epoch + step.further
                     if line["producer_id"] < 0 or not 0 <= line["producer_epoch"] < 2**15:
@@ -124,13 +124,16 @@ def _again(
             if len(session.trace) == before:  # the id's epoch can't be raised
                 return None
             answer = session.trace[-1].response or {}
-            told[step.number] = answer.get("producer_id", -1), answer.get("producer_epoch", -1)
+            identities[step.number] = (
+                answer.get("producer_id", -1),
+                answer.get("producer_epoch", -1),
+            )
     except DisagreementError as found:
         return found
     except ModelError:
         return None
     finally:
-        asked.close()
+        new_system.close()
     return None
 
 
@@ -161,7 +164,7 @@ def _without(steps: Sequence[Step], gone: set[int]) -> Iterator[list[Step]]:
     """The run without these steps and the steps that use their answers; then the run in which the
     latter use earlier answers. For each, a variant with adjusted sequences of later batches comes
     first."""
-    for left in (_dropped(steps, gone), _retold(steps, gone) if len(gone) < 3 else []):
+    for left in (_dropped(steps, gone), _relinked(steps, gone) if len(gone) < 3 else []):
         if left and left[-1].number == steps[-1].number:
             moved = _moved(steps, left)
             if moved != left:
@@ -180,7 +183,7 @@ def _dropped(steps: Sequence[Step], gone: set[int]) -> list[Step]:
     return left
 
 
-def _retold(steps: Sequence[Step], gone: set[int]) -> list[Step]:
+def _relinked(steps: Sequence[Step], gone: set[int]) -> list[Step]:
     """The steps without those in `gone`. Steps that used their answers use the previous answer to
     the same id."""
     by_number = {step.number: step for step in steps}

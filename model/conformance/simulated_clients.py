@@ -32,9 +32,9 @@ class Client:
         """Takes a new producer id or epoch from an answer. Sequences then start again."""
         if answer is None or answer["error"] != "NONE" or answer.get("producer_epoch", -1) < 0:
             return
-        told = (answer["producer_id"], answer["producer_epoch"])
-        if told != (self.producer_id, self.producer_epoch):
-            self.producer_id, self.producer_epoch = told
+        new_identity = (answer["producer_id"], answer["producer_epoch"])
+        if new_identity != (self.producer_id, self.producer_epoch):
+            self.producer_id, self.producer_epoch = new_identity
             self.sent.clear()
 
 

@@ -126,7 +126,7 @@ def search(of: type[Conformance], settings: Settings) -> None:
     try:
         run_state_machine_as_test(of, settings=quiet)
     except DisagreementError as found:
-        told = smallest(found, of.system)
+        shrunk = smallest(found, of.system)
     else:
         if not of.compared:
             raise AssertionError(
@@ -135,10 +135,10 @@ def search(of: type[Conformance], settings: Settings) -> None:
             )
         return
     if of.saves_to is not None:
-        write_whole(Path(of.saves_to), told.lines())
+        write_whole(Path(of.saves_to), shrunk.lines())
     # a new exception, as Hypothesis has added its own notes to the old one
     raise DisagreementError(
-        told.trace, told.allowed, told.protocol, told.reasons, is_beside=told.is_beside
+        shrunk.trace, shrunk.allowed, shrunk.protocol, shrunk.reasons, is_beside=shrunk.is_beside
     )
 
 

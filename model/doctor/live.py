@@ -376,15 +376,15 @@ class Cluster:
         topics: dict[str, list[int]] = {}
         for topic, number in by_place:
             topics.setdefault(topic, []).append(number)
-        asked = [{"name": name, "partition_indexes": those} for name, those in topics.items()]
-        left, why = MOST_GROUPS, self._hidden_groups(asked)
+        requested = [{"name": name, "partition_indexes": those} for name, those in topics.items()]
+        left, why = MOST_GROUPS, self._hidden_groups(requested)
         for node in self.brokers:
             response = self._ask(node, "ListGroups", {"states_filter": []})
             if response["error_code"] != "NONE":
                 why = f"broker {node} lists no groups: {response['error_code']}"
             for group in response["groups"][:left]:
                 name = group["group_id"]
-                fields = {"group_id": name, "topics": asked, "require_stable": False}
+                fields = {"group_id": name, "topics": requested, "require_stable": False}
                 answer = self._ask(node, "OffsetFetch", fields)
                 for topic in answer["topics"] or ():
                     for one in topic["partitions"]:
@@ -564,13 +564,13 @@ def _with_transaction(one: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     return (each for each in one["active_producers"] if each["current_txn_start_offset"] >= 0)
 
 
-def _open(told: Mapping[str, Any]) -> Open:
+def _open(producer: Mapping[str, Any]) -> Open:
     return Open(
-        told["producer_id"],
-        told["producer_epoch"],
-        told["current_txn_start_offset"],
-        told["last_timestamp"],
-        told["coordinator_epoch"],
+        producer["producer_id"],
+        producer["producer_epoch"],
+        producer["current_txn_start_offset"],
+        producer["last_timestamp"],
+        producer["coordinator_epoch"],
     )
 
 

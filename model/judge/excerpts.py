@@ -64,24 +64,26 @@ class UnknownCoordinator(Coordinator):
 
     def outcomes(self, request: Any) -> Iterable[tuple[Coordinator, bool]]:
         """See Judged. Operations without an answer have no effect."""
-        error, told = request.response.get("error"), request.response.get("producer_epoch")
+        error = request.response.get("error")
         if error is None:
             return ()
         if error != "NONE":
             return ((self, True),) if error in self.errors(request.name) else ()
-        _, asked, told = request.exactly
+        _, request_epoch, response_epoch = request.exactly
         if request.name == "AddPartitionsToTxn":
-            return self._with(request.fields["producer_id"], asked or 0, request).outcomes(request)
-        if request.name != "InitProducerId" or told is None:
+            return self._with(request.fields["producer_id"], request_epoch or 0, request).outcomes(
+                request
+            )
+        if request.name != "InitProducerId" or response_epoch is None:
             return ((self, True),)
         number = request.response.get("producer_id")
         if number is None:
             return ((self, True),)
-        if told == 0:
+        if response_epoch == 0:
             return Coordinator(
                 self.names, self.memory, self.memory.unknown, 0, self.times
             ).outcomes(request)
-        return self._with(number, told - 1, request).outcomes(request)
+        return self._with(number, response_epoch - 1, request).outcomes(request)
 
     def _with(self, number: int, epoch: int, request: Any) -> Coordinator:
         """The coordinator with an entry of this producer id and epoch, without a transaction."""
@@ -98,7 +100,7 @@ class UnknownCoordinator(Coordinator):
         assert change is not None
         fresh = Coordinator(self.names, self.memory, self.memory.unknown, 0, self.times)
         made = fresh._after(change, request.start)
-        made.told = made.held
+        made.last_answered = made.held
         return made
 
     def answers(self, request: Any) -> Iterator[Mapping[str, Any]]:
@@ -196,7 +198,7 @@ class UnknownLeader(Leader):
         return iter(()) if self.start is None else super().events(since, until, rest)
 
     def _all(self, operation: Operation) -> Iterator[tuple[Leader, Mapping[str, Any]]]:
-        fields, told = operation.fields, operation.response or {}
+        fields, response = operation.fields, operation.response or {}
         producer_id = fields["producer_id"]
         is_known = producer_id in self.firsts if producer_id >= 0 else self.start is not None
         if is_known:
@@ -204,29 +206,29 @@ class UnknownLeader(Leader):
             if self._is_before(operation):
                 yield from self._repeated(operation)
             return
-        error = told.get("error", "NONE")
+        error = response.get("error", "NONE")
         if error != "NONE":
             if error in self.errors(operation.request):
-                yield self, told
+                yield self, response
             return
-        offset = told.get("base_offset")
+        offset = response.get("base_offset")
         if self.start is None and offset is None and operation.request == "Produce":
-            if told:  # the batch is at an unknown place, perhaps from before the recording
-                yield self, told
+            if response:  # the batch is at an unknown place, perhaps from before the recording
+                yield self, response
             return
-        if self.start is None and not told:
+        if self.start is None and not response:
             return
         if operation.request == "WriteTxnMarkers":
             yield self._marked_at_end(operation), {"error": "NONE"}
             return
-        if not told or self.start is None or offset in (None, self.leader.log_end_offset):
+        if not response or self.start is None or offset in (None, self.leader.log_end_offset):
             if self._is_behind(operation, offset) and (
                 self.start is not None or (offset or 0) >= self.least
             ):
                 yield self._appended(operation, offset)
             elif self.start is not None:  # the leader may have forgotten the producer
                 yield from super()._all(operation)
-        if told and (
+        if response and (
             offset is None or self.start is None or offset + fields["count"] <= self.start
         ):
             yield from self._repeated(operation)
@@ -242,12 +244,12 @@ class UnknownLeader(Leader):
             for other in batches
         )
 
-    def _is_behind(self, operation: Operation, told: int | None) -> bool:
+    def _is_behind(self, operation: Operation, base_offset: int | None) -> bool:
         """Whether a batch, at this offset or at the log's end, can come after its producer's
         batches from before the recording."""
         fields = operation.fields
         epoch, batches = self.before.get(fields["producer_id"], _NO_BATCHES)
-        offset = self.leader.log_end_offset if told is None else told
+        offset = self.leader.log_end_offset if base_offset is None else base_offset
         sequence = fields["base_sequence"]
         if fields["producer_epoch"] == epoch:
             return all(_may_come_behind(batch, sequence, offset) for batch in batches)
@@ -258,9 +260,9 @@ class UnknownLeader(Leader):
     def _repeated(self, operation: Operation) -> Iterator[tuple[Leader, Mapping[str, Any]]]:
         """The leader, if the batch may be a remembered one from before the recording. Without a
         recorded offset the batch doesn't show anything about others."""
-        fields, told = operation.fields, operation.response or {}
-        if "base_offset" not in told:
-            yield self, told
+        fields, response = operation.fields, operation.response or {}
+        if "base_offset" not in response:
+            yield self, response
             return
         producer_id, epoch, first = (
             fields[name] for name in ("producer_id", "producer_epoch", "base_sequence")
@@ -270,12 +272,12 @@ class UnknownLeader(Leader):
             return
         if self.are_placed and 0 <= known < epoch:  # the earlier epoch was refused already
             return
-        if epoch > known and not self._is_behind(operation, told["base_offset"]):
+        if epoch > known and not self._is_behind(operation, response["base_offset"]):
             return
         batch: _Batch = (
             first,
             (first + fields["count"] - 1) % (LARGEST_SEQUENCE + 1),
-            told["base_offset"],
+            response["base_offset"],
         )
         found = frozenset([*(batches if epoch == known else ()), batch])
         is_in_order = all(_may_both_be(one, batch) for one in found)
@@ -283,18 +285,18 @@ class UnknownLeader(Leader):
             after = self._copy(operation.start)
             after.before = {**self.before, producer_id: (epoch, found)}
             if self.start is None:
-                end = told["base_offset"] + fields["count"]
+                end = response["base_offset"] + fields["count"]
                 after.least = max(self.least, end + self.marks * self.are_placed)
-            yield after, told
+            yield after, response
 
     def _is_before(self, operation: Operation) -> bool:
         """Whether a batch may be older than the producer's first known batch."""
-        fields, told = operation.fields, operation.response or {}
+        fields, response = operation.fields, operation.response or {}
         first = self.firsts.get(fields["producer_id"])
-        if first is None or operation.request != "Produce" or told.get("error") != "NONE":
+        if first is None or operation.request != "Produce" or response.get("error") != "NONE":
             return False
         sequence, count = fields["base_sequence"], fields["count"]
-        base = told.get("base_offset", 0)
+        base = response.get("base_offset", 0)
         batch: _Batch = sequence, (sequence + count - 1) % (LARGEST_SEQUENCE + 1), base
         return (
             fields["producer_epoch"] == first.epoch

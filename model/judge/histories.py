@@ -50,7 +50,7 @@ class _Validators:
 
     def __init__(self, schema: dict[str, Any]) -> None:
         kinds = schema["definitions"]
-        (self.told_by,) = schema["properties"]  # the field with a line's kind
+        (self.kind_field,) = schema["properties"]  # the field with a line's kind
         self.of_any = fastjsonschema.compile(schema)
         self.of_kind = {
             kind: fastjsonschema.compile({"$ref": f"#/definitions/{kind}", "definitions": kinds})
@@ -59,7 +59,7 @@ class _Validators:
 
     def validate(self, line: Any) -> None:
         """Raises JsonSchemaValueException."""
-        kind = line.get(self.told_by) if isinstance(line, dict) else None
+        kind = line.get(self.kind_field) if isinstance(line, dict) else None
         (self.of_kind.get(kind, self.of_any) if isinstance(kind, str) else self.of_any)(line)
 
 

@@ -173,10 +173,10 @@ def _judge(history: Sequence[Operation], carried: Carried, budget: Budget) -> Ju
             else:
                 bad = middle
         first, part = answered[bad - 1], _until(history, answered[:bad])
-        told = (first.response or {}).get("error")
+        recorded_error = (first.response or {}).get("error")
         for answer, taken in Search(part, carried.ways, budget, first).allowed():
             allowed.append(answer)
-            why.append(tuple(reasons(taken, first.request, answer["error"], told)))
+            why.append(tuple(reasons(taken, first.request, answer["error"], recorded_error)))
     except LimitError:
         note = note or (NOT_FIRST if bad - good > 1 else NOT_ALL)
     if impossible is not None:

@@ -27,8 +27,8 @@ class Operation(NamedTuple):
     file: str = ""
 
     def __str__(self) -> str:
-        told = "no answer" if self.response is None else shown(self.response)
-        return f"{self.request}({shown(self.fields)}) → {told}"
+        response = "no answer" if self.response is None else shown(self.response)
+        return f"{self.request}({shown(self.fields)}) → {response}"
 
 
 def shown(fields: Mapping[str, Any]) -> str:
@@ -157,9 +157,9 @@ def content(operation: Operation, names: frozenset[Hashable] = frozenset()) -> H
             given["producer_id"], is_sole = "", True
     if not names.isdisjoint(parts := _parts(fields)):
         fields["partitions"], is_sole = sorted("" if p in names else p for p in parts), True
-    told = None if operation.response is None else sorted(response.items())
+    response_items = None if operation.response is None else sorted(response.items())
     start = operation.start if is_sole else None
-    return f"{operation.request} {sorted(fields.items())} {told} {start}"
+    return f"{operation.request} {sorted(fields.items())} {response_items} {start}"
 
 
 def _parts(fields: Mapping[str, Any]) -> Sequence[str]:
@@ -177,5 +177,5 @@ def matches(response: Mapping[str, Any] | None, answer: Mapping[str, Any]) -> bo
 
 def transaction_version(fields: Mapping[str, Any]) -> int | None:
     """The transaction version of a Produce; None if its API version isn't recorded."""
-    asked = fields.get("api_version")
-    return None if asked is None else api_versions.transaction_version("Produce", asked)
+    api_version = fields.get("api_version")
+    return None if api_version is None else api_versions.transaction_version("Produce", api_version)

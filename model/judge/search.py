@@ -127,13 +127,13 @@ class Search:
     """A search for an order of operations that continues one of these ways. `operations` are by
     place.
 
-    `asked` is an operation whose answer is open. Events after the time `horizon` aren't known.
-    `most` bounds the number of expanded configurations.
+    `in_question` is an operation whose answer is open. Events after the time `horizon` aren't
+    known. `most` bounds the number of expanded configurations.
     """
 
     def __init__(
         self, operations: Mapping[int, Operation], ways: Sequence[Way], budget: Budget,
-        asked: Operation | None = None, horizon: float = float("inf"),
+        in_question: Operation | None = None, horizon: float = float("inf"),
     ) -> None:  # fmt: skip
         # of operations with the same start, the first answered one comes first
         by_start = sorted(
@@ -148,10 +148,12 @@ class Search:
         self.ways = ways
         self.read = ways[0].machine.read
         machine = ways[0].machine
-        self.told = [o._replace(response={}) if o is asked else o for o in self.known]
-        self.known_asked = [machine.read(o) for o in self.told]
-        self.lost_asked = [machine.read(o) for o in self.lost]
-        self.idle = [o is not asked and machine.is_idle(o) for o in self.known]
+        self.known_or_open = [
+            o._replace(response={}) if o is in_question else o for o in self.known
+        ]
+        self.known_requests = [machine.read(o) for o in self.known_or_open]
+        self.lost_requests = [machine.read(o) for o in self.lost]
+        self.idle = [o is not in_question and machine.is_idle(o) for o in self.known]
         self.refusals = [
             not idle and o.response is not None and o.response["error"] != "NONE"
             for o, idle in zip(self.known, self.idle, strict=True)
@@ -160,11 +162,11 @@ class Search:
         self.ranks = [
             (not idle, *ranked) for idle, *ranked in zip(self.idle, ranks, self.ends, strict=True)
         ]
-        told = [
-            float("inf") if o is asked else (o.response or {}).get("base_offset", -1)
+        offsets = [
+            float("inf") if o is in_question else (o.response or {}).get("base_offset", -1)
             for o in self.known
         ]
-        self.highest_offsets = [*accumulate(reversed([*told, -1.0]), max)][::-1]
+        self.highest_offsets = [*accumulate(reversed([*offsets, -1.0]), max)][::-1]
         # answers after the end of the examined part
         self.later_offsets = [
             (at, o.response["base_offset"])
@@ -174,7 +176,7 @@ class Search:
         is_whole = horizon == float("inf") and not any(way.is_carried for way in ways)
         names = sole_names(operations.values()) if is_whole else frozenset[Hashable]()
         self.lost_contents = [content(o, names) for o in self.lost]
-        self.twins = self._twins(asked, names)
+        self.twins = self._twins(in_question, names)
         self._places: dict[int, tuple[list[int], list[int]]] = {}
         for here, operations_here in enumerate((self.known, self.lost)):
             for at, operation in enumerate(operations_here):
@@ -182,7 +184,7 @@ class Search:
                 self._places.setdefault(producer_id, ([], []))[here].append(at)
         self.budget = budget
         self.most: int | None = None
-        self.asked = asked
+        self.in_question = in_question
         self.horizon = horizon
         self.met_horizon = False
         self.asking: Operation | None = None  # the operation that a machine took last
@@ -196,15 +198,15 @@ class Search:
         """The places of a producer's operations, in `known` and in `lost`."""
         return self._places.get(producer_id, ([], []))
 
-    def _twins(self, asked: Operation | None, names: frozenset[Hashable]) -> list[int | None]:
+    def _twins(self, in_question: Operation | None, names: frozenset[Hashable]) -> list[int | None]:
         """For each answered operation an interchangeable one with the same start and no later
         answer, or None. Only orders in which that one comes first are tried."""
         latest: dict[Hashable, int] = {}
         found: list[int | None] = []
         for at, operation in enumerate(self.known):
             key = content(operation, names), operation.start
-            found.append(None if operation is asked else latest.get(key))
-            if operation is not asked:
+            found.append(None if operation is in_question else latest.get(key))
+            if operation is not in_question:
                 latest[key] = at
         return found
 
@@ -212,7 +214,7 @@ class Search:
     def copies(self) -> list[list[int]]:
         """For each operation without an answer: the answered operations with the same request."""
         found: dict[Hashable, list[int]] = {}
-        for at, operation in enumerate(self.told):
+        for at, operation in enumerate(self.known_or_open):
             found.setdefault(content(operation._replace(response=None)), []).append(at)
         return [found.get(content(o._replace(response=None)), []) for o in self.lost]
 
@@ -230,23 +232,23 @@ class Search:
         return self._arrivals(goal, map(self._config, self.ways))
 
     def allowed(self) -> Iterator[tuple[Mapping[str, Any], Sequence[Taken]]]:
-        """The answers to `asked` for which there is such an order, and the rows that give them.
-        Raises LimitError.
+        """The answers to `in_question` for which there is such an order, and the rows that give
+        them. Raises LimitError.
 
         The successors of an answer depend only on the state after it, so a dead end after one
         answer is also one after another answer.
         """
         for _ in self.arrivals(len(self.known)):
-            pass  # this puts the answers to `asked` into `answered`
-        told = set[Hashable]()
+            pass  # this puts the answers to `in_question` into `answered`
+        seen = set[Hashable]()
         for answer, config, rows in self.answered:
             key = frozenset(answer.items())
-            if key in told:
+            if key in seen:
                 continue
             dead = self.dead.copy()
             if any(True for _ in self._arrivals(len(self.known), [config])):
                 self.dead = dead  # states on the path aren't dead ends for this one
-                told.add(key)
+                seen.add(key)
                 yield answer, rows()
 
     def _arrivals(self, goal: int, starts: Iterable[Config]) -> Iterator[Config]:
@@ -322,13 +324,13 @@ class Search:
         for at in candidates:
             if at in config.refused:
                 continue
-            asked, fits = self.known_asked[at], False
+            request, fits = self.known_requests[at], False
             self.asking = self.known[at]
-            if self.asking is self.asked:
+            if self.asking is self.in_question:
                 self._answer(config, at)
-            for after, is_answered in self._outcomes(config, asked):
+            for after, is_answered in self._outcomes(config, request):
                 fits = True
-                if is_answered and self.asking is self.asked:
+                if is_answered and self.asking is self.in_question:
                     continue
                 if is_answered:
                     done = self._done(config, after, at)
@@ -359,19 +361,19 @@ class Search:
                 if matches(self.lost[at].response, answer):
                     yield self._with(config, after, waiting=None)
                 continue
-            if self.known[at] is self.asked:
+            if self.known[at] is self.in_question:
                 rows = partial(config.machine.rows, None, answer)
                 self.answered.append((answer, self._done(config, after, at, waiting=None), rows))
             elif matches(self.known[at].response, answer):
                 yield self._done(config, after, at, waiting=None)
         yield from later
 
-    def _outcomes(self, config: Config, asked: Any) -> Iterator[tuple[Judged, bool]]:
+    def _outcomes(self, config: Config, request: Any) -> Iterator[tuple[Judged, bool]]:
         """The possible effects of an operation in a configuration. Each effect costs a step. Raises
         LimitError."""
         size = config.machine.size
         self.budget.take(size)
-        for number, found in enumerate(config.machine.outcomes(asked)):
+        for number, found in enumerate(config.machine.outcomes(request)):
             if number:
                 self.budget.take(size)
             yield found
@@ -383,11 +385,11 @@ class Search:
         """Whether the next answers are still possible."""
         coming: list[Operation] = []
         until = self.horizon
-        for at in range(config.base, len(self.told)):
+        for at in range(config.base, len(self.known_or_open)):
             if at >= config.base + LOOK_AHEAD and self.starts[at] > until:
                 break
             if at not in config.ahead:
-                coming.append(self.told[at])
+                coming.append(self.known_or_open[at])
                 until = min(until, self.ends[at])
         self.budget.take(len(coming) // PER_STEP)
         return config.machine.may_still(coming)
@@ -431,7 +433,7 @@ class Search:
             seen.add(key)
             taken = config.taken | {at}
             self.asking = operation
-            for after, is_answered in self._outcomes(config, self.lost_asked[at]):
+            for after, is_answered in self._outcomes(config, self.lost_requests[at]):
                 if not is_answered and config.waiting is None:
                     yield self._with(config, after, taken=taken, waiting=(False, at))
                 elif is_answered and after.key() != before:
@@ -447,7 +449,7 @@ class Search:
         coming = (at for at in self.copies[lost] if at >= config.base and at not in config.ahead)
         if (copy := next(coming, None)) is None:
             return True
-        return any(True for _ in self._outcomes(config, self.known_asked[copy]))
+        return any(True for _ in self._outcomes(config, self.known_requests[copy]))
 
     def _with(
         self, config: Config, machine: Judged, *, waiting: tuple[bool, int] | None,
@@ -473,14 +475,14 @@ class Search:
         return made
 
     def _answer(self, config: Config, at: int) -> None:
-        """Adds the successors for each possible answer to `asked` now to `answered`."""
+        """Adds the successors for each possible answer to `in_question` now to `answered`."""
         known = self.known[at]
-        for answer in config.machine.answers(self.known_asked[at]):
+        for answer in config.machine.answers(self.known_requests[at]):
             self.budget.take(config.machine.size)
-            asked = self.read(known._replace(response=answer))
-            rows = partial(config.machine.rows, asked, answer)
+            request = self.read(known._replace(response=answer))
+            rows = partial(config.machine.rows, request, answer)
             self.answered += (
                 (answer, self._done(config, after, at), rows)
-                for after, is_answered in config.machine.outcomes(asked)
+                for after, is_answered in config.machine.outcomes(request)
                 if is_answered
             )

@@ -45,12 +45,12 @@ def print_judgements(
     for key, judgement in found.items():
         _tell(key, judgement, is_excerpt=settings.excerpt)
     by_key = {key: _as_json(judgement) for key, judgement in found.items()}
-    told = {"operations": operations, "answers": answers, "empty": empty}
-    told["excerpt"] = settings.excerpt
+    summary = {"operations": operations, "answers": answers, "empty": empty}
+    summary["excerpt"] = settings.excerpt
     return overall.exit_code, {
         "finding": overall.name,
         "protocol": settings.protocol,
-        **told,
+        **summary,
         "keys": by_key,
     }
 

@@ -81,10 +81,12 @@ def distinct(operations: Iterable[Operation], about: AtPartition | None = None) 
     transaction_of = None if about is None else about.transactions()
     for operation in operations:
         fields, response = operation.fields, operation.response or {}
-        asked = [fields.get(name) for name in ("producer_id", "producer_epoch", "transactional")]
+        requested = [
+            fields.get(name) for name in ("producer_id", "producer_epoch", "transactional")
+        ]
         in_ = 0 if transaction_of is None else transaction_of(operation)
-        told = response.get("error") if operation.request == "OffsetFetch" else None
-        key = operation.request, *asked, response.get("producer_id"), in_, told
+        error = response.get("error") if operation.request == "OffsetFetch" else None
+        key = operation.request, *requested, response.get("producer_id"), in_, error
         found.setdefault(key, operation)
     return list(found.values())
 

@@ -34,16 +34,18 @@ class History:
         """Records a request that arrived at `start_ms`, with its `answer`; None: it was lost."""
         if request.name not in RECORDED:
             return
-        for line, told in _lines(request, None if answer is None else answer.fields):
+        for line, response in _lines(request, None if answer is None else answer.fields):
             line |= {"start": round(start_ms, 3), "api_version": request.version, **line}
             if request.client_id:
                 line["client"] = request.client_id
-            if told is not None:
-                line |= {"end": round(end_ms, 3), "response": told}
+            if response is not None:
+                line |= {"end": round(end_ms, 3), "response": response}
             self._file.write(json.dumps(line).encode() + b"\n")
 
 
-def _lines(request: Request, told: Mapping[str, Any] | None) -> Iterator[tuple[Line, Line | None]]:
+def _lines(
+    request: Request, answer_fields: Mapping[str, Any] | None
+) -> Iterator[tuple[Line, Line | None]]:
     """The lines of a request, each with its response."""
     fields = request.fields
     match request.name:
@@ -51,25 +53,25 @@ def _lines(request: Request, told: Mapping[str, Any] | None) -> Iterator[tuple[L
             if fields["transactional_id"]:
                 line = _who(fields, request.name)
                 timeout_ms = fields["transaction_timeout"]
-                yield line | {"transaction_timeout_ms": timeout_ms}, _identity(told)
+                yield line | {"transaction_timeout_ms": timeout_ms}, _identity(answer_fields)
         case "EndTxn":
             result = "COMMIT" if fields["committed"] else "ABORT"
-            if told is not None and request.version < 5:  # this answer has no epoch
-                response = {"error": told["error_code"]}
+            if answer_fields is not None and request.version < 5:  # this answer has no epoch
+                response = {"error": answer_fields["error_code"]}
             else:
-                response = _identity(told)
+                response = _identity(answer_fields)
             yield _who(fields, request.name) | {"result": result}, response
         case "AddOffsetsToTxn":
             line = _who(fields, request.name) | {"group_id": fields["group_id"]}
-            yield line, None if told is None else {"error": told["error_code"]}
+            yield line, None if answer_fields is None else {"error": answer_fields["error_code"]}
         case "AddPartitionsToTxn":
-            yield from _added(request, told)
+            yield from _added(request, answer_fields)
         case "TxnOffsetCommit" | "OffsetCommit":
-            yield from _committed(request, told)
+            yield from _committed(request, answer_fields)
         case "OffsetFetch":
-            yield from _fetched(request, told)
+            yield from _fetched(request, answer_fields)
         case _:
-            yield from _produced(fields, told)
+            yield from _produced(fields, answer_fields)
 
 
 def _who(fields: Mapping[str, Any], name: str) -> Line:
@@ -78,26 +80,30 @@ def _who(fields: Mapping[str, Any], name: str) -> Line:
     return {"request": name, **found}
 
 
-def _identity(told: Mapping[str, Any] | None) -> Line | None:
-    if told is None:
+def _identity(answer_fields: Mapping[str, Any] | None) -> Line | None:
+    if answer_fields is None:
         return None
     return {
-        "error": told["error_code"],
-        "producer_id": told["producer_id"],
-        "producer_epoch": told["producer_epoch"],
+        "error": answer_fields["error_code"],
+        "producer_id": answer_fields["producer_id"],
+        "producer_epoch": answer_fields["producer_epoch"],
     }
 
 
-def _added(request: Request, told: Mapping[str, Any] | None) -> Iterator[tuple[Line, Line | None]]:
+def _added(
+    request: Request, answer_fields: Mapping[str, Any] | None
+) -> Iterator[tuple[Line, Line | None]]:
     fields = request.fields
     if request.version < api_versions.OF_BROKERS:
-        asked = [{key.removeprefix("v3_and_below_"): value for key, value in fields.items()}]
-        answers = [None if told is None else told["results_by_topic_v3_and_below"]]
+        transactions = [{key.removeprefix("v3_and_below_"): value for key, value in fields.items()}]
+        answers = [
+            None if answer_fields is None else answer_fields["results_by_topic_v3_and_below"]
+        ]
     else:
-        asked = fields["transactions"]
-        results = () if told is None else told["results_by_transaction"]
-        answers = [one["topic_results"] for one in results] or [None] * len(asked)
-    for one, topics in zip(asked, answers, strict=True):
+        transactions = fields["transactions"]
+        results = () if answer_fields is None else answer_fields["results_by_transaction"]
+        answers = [one["topic_results"] for one in results] or [None] * len(transactions)
+    for one, topics in zip(transactions, answers, strict=True):
         if one.get("verify_only"):
             continue
         line = _who(one, request.name)
@@ -116,11 +122,11 @@ def _added(request: Request, told: Mapping[str, Any] | None) -> Iterator[tuple[L
 
 
 def _produced(
-    fields: Mapping[str, Any], told: Mapping[str, Any] | None
+    fields: Mapping[str, Any], answer_fields: Mapping[str, Any] | None
 ) -> Iterator[tuple[Line, Line | None]]:
     answers = {
         (topic["name"], part["index"]): part
-        for topic in (() if told is None else told["responses"])
+        for topic in (() if answer_fields is None else answer_fields["responses"])
         for part in topic["partition_responses"]
     }
     for topic in fields["topic_data"]:
@@ -148,7 +154,7 @@ def _produced(
 
 
 def _committed(
-    request: Request, told: Mapping[str, Any] | None
+    request: Request, answer_fields: Mapping[str, Any] | None
 ) -> Iterator[tuple[Line, Line | None]]:
     """The lines of a commit of offsets, one for each partition."""
     fields = request.fields
@@ -162,7 +168,7 @@ def _committed(
     about |= {"member_id": of.member_id, "generation_id": of.generation_id}
     if of.group_instance_id is not None:
         about["group_instance_id"] = of.group_instance_id
-    answers = _answers(told)
+    answers = _answers(answer_fields)
     for place, part in _answers(fields).items():
         answer = answers.get(place)
         line = about | {"partition": partition_name(*place), "offset": part["committed_offset"]}
@@ -170,7 +176,7 @@ def _committed(
 
 
 def _fetched(
-    request: Request, told: Mapping[str, Any] | None
+    request: Request, answer_fields: Mapping[str, Any] | None
 ) -> Iterator[tuple[Line, Line | None]]:
     """The lines of a fetch of offsets, one for each partition. A request for all partitions has
     those of the answer."""
@@ -179,17 +185,21 @@ def _fetched(
     fields = request.fields
     stable = fields.get("require_stable", False)
     groups = fields.get("groups", [fields])
-    results = {} if told is None else {one.get("group_id"): one for one in told.get("groups", ())}
+    results = (
+        {}
+        if answer_fields is None
+        else {one.get("group_id"): one for one in answer_fields.get("groups", ())}
+    )
     for group in groups:
-        result = results.get(group["group_id"]) if "groups" in fields else told
+        result = results.get(group["group_id"]) if "groups" in fields else answer_fields
         answers = _answers(result)
-        asked = [
+        requested = [
             (_topic(topic), number)
             for topic in group["topics"] or ()
             for number in topic["partition_indexes"]
         ]
         error = "NONE" if result is None else result.get("error_code", "NONE")
-        for place in dict.fromkeys((*asked, *answers)):
+        for place in dict.fromkeys((*requested, *answers)):
             line: Line = {
                 "request": request.name,
                 "group_id": group["group_id"],
@@ -206,11 +216,11 @@ def _fetched(
                 yield line, {"error": answer["error_code"], "offset": offset}
 
 
-def _answers(told: Mapping[str, Any] | None) -> _Answers:
+def _answers(fields: Mapping[str, Any] | None) -> _Answers:
     """The entry of each partition, by topic and number."""
     return {
         (_topic(topic), part["partition_index"]): part
-        for topic in (() if told is None else told.get("topics") or ())
+        for topic in (() if fields is None else fields.get("topics") or ())
         for part in topic["partitions"]
     }
 

@@ -66,14 +66,14 @@ _SOON: Final = frozenset(
 _TRANSACTION: Final = 1
 
 
-def passed_on(told: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+def passed_on(answer: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
     """The first and last forwarded version of each API, from an answer to ApiVersions.
 
     The proxy understands these versions. They name topics (except TxnOffsetCommit 6), and look up
     one coordinator at a time.
     """
     found: dict[str, tuple[int, int]] = {}
-    for one in told["api_keys"]:
+    for one in answer["api_keys"]:
         name = NAMES.get(one["api_key"])
         if name is None or name in _HIDDEN:
             continue
@@ -175,11 +175,11 @@ class Proxy(Served):
         except OSError:
             return False
 
-    def _tell_features(self, told: Mapping[str, Any]) -> None:
+    def _tell_features(self, answer: Mapping[str, Any]) -> None:
         """Takes the cluster's features from a broker's answer, for clients."""
-        features = {f["name"]: f["max_version_level"] for f in told.get("finalized_features", ())}
+        features = {f["name"]: f["max_version_level"] for f in answer.get("finalized_features", ())}
         self.brokers.features = features
-        self.brokers.features_epoch = told.get("finalized_features_epoch", 0)
+        self.brokers.features_epoch = answer.get("finalized_features_epoch", 0)
 
     async def _features_of(self, node: int) -> None:
         """Renews the cluster's features from a broker. They are unchanged if the broker doesn't
@@ -215,7 +215,7 @@ class Proxy(Served):
         try:
             if place not in self._links:
                 self._links[place] = await Link.open(*self._upstream[request.node], self._how)
-            answer = await self._asked(self._links[place], request)
+            answer = await self._forward(self._links[place], request)
         except BrokerError as error:
             self._links.pop(place, None)
             self.broken.append(str(error))
@@ -228,14 +228,14 @@ class Proxy(Served):
         try:
             link = await Link.open(*self._upstream[request.node], self._how)
             try:
-                return await self._asked(link, request)
+                return await self._forward(link, request)
             finally:
                 link.close()
         except BrokerError as error:
             self.broken.append(str(error))
             return LOST
 
-    async def _asked(self, link: Link, request: Request) -> Answer | Silence:
+    async def _forward(self, link: Link, request: Request) -> Answer | Silence:
         name, fields = request.name, request.fields
         if name == "InitProducerId" and fields["transactional_id"]:
             self._timeouts[fields["transactional_id"]] = fields["transaction_timeout"]
@@ -255,16 +255,16 @@ class Proxy(Served):
             return Answer(answer)
         return Answer(answer, data=data)
 
-    async def _with_our_addresses(self, name: str, told: dict[str, Any]) -> bool:
+    async def _with_our_addresses(self, name: str, answer: dict[str, Any]) -> bool:
         """Replaces brokers' addresses in an answer by the proxy's. Returns whether there are
         any."""
         places: list[dict[str, Any]]
         if name == "FindCoordinator":
-            places = [told] if told["error_code"] == "NONE" else []
+            places = [answer] if answer["error_code"] == "NONE" else []
         elif name == "Produce":
-            places = told.get("node_endpoints") or []
+            places = answer.get("node_endpoints") or []
         else:
-            places = told.get("brokers") or []
+            places = answer.get("brokers") or []
         for place in places:
             node = place.get("node_id", place.get("broker_id"))
             assert node is not None

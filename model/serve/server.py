@@ -160,8 +160,12 @@ class Server(Served):
 
     def _addresses(self) -> Mapping[int, tuple[str, int]]:
         """The brokers' advertised addresses."""
-        told, name = self.brokers.addresses, self._advertised
-        return told if name is None else {node: (name, port) for node, (_, port) in told.items()}
+        addresses, name = self.brokers.addresses, self._advertised
+        return (
+            addresses
+            if name is None
+            else {node: (name, port) for node, (_, port) in addresses.items()}
+        )
 
     def _handle(self, request: Request) -> Awaitable[Answer | Silence]:
         if request.version > BY_NAME.get(request.name, LARGEST):
@@ -200,10 +204,10 @@ class Server(Served):
         self._tick()
         principal = ANONYMOUS
         if self.users is not None and request.name not in VERSIONS:
-            told = self.users.principal(request.connection)
-            if told is None:  # as SaslServerAuthenticator does
+            authenticated = self.users.principal(request.connection)
+            if authenticated is None:  # as SaslServerAuthenticator does
                 return LOST
-            principal = told
+            principal = authenticated
         answer = self._answers[request.name](dataclasses.replace(request, principal=principal))
         if inspect.isawaitable(answer):
             answer = await answer

@@ -278,10 +278,10 @@ class Connection:
         self._socket.close()
 
 
-Asked = tuple[str, int, Mapping[str, Any]]
+VersionedRequest = tuple[str, int, Mapping[str, Any]]
 
 
-def authentication(how: Security, place: str) -> Generator[Asked, dict[str, Any], None]:
+def authentication(how: Security, place: str) -> Generator[VersionedRequest, dict[str, Any], None]:
     """A generator of the requests that authenticate a user, each with its version. Send each
     response in. Raises BrokerError if the broker refuses the user or the mechanism, or fails to
     prove its own identity."""

@@ -48,11 +48,11 @@ class Link:
 
     async def authenticate(self, how: Security) -> None:
         """Authenticates with SASL, if there is a user. Raises BrokerError."""
-        asked = authentication(how, self.place)
+        requests = authentication(how, self.place)
         try:
-            one = next(asked)
+            one = next(requests)
             while True:
-                one = asked.send(await self.told(*one))
+                one = requests.send(await self.told(*one))
         except StopIteration:
             return
 

@@ -43,16 +43,16 @@ def exchange(mechanism: str, username: str, password: str, nonce: str | None = N
     nonce = nonce or secrets.token_urlsafe(24)
     first = f"n={name},r={nonce}"
     answer = (yield f"n,,{first}".encode()).decode(errors="replace")
-    told = attributes(answer)
-    salt, iterations = _base64(told.get("s", "")), told.get("i", "")
-    if not told.get("r", "").startswith(nonce) or not iterations.isdecimal() or not salt:
+    server_first = attributes(answer)
+    salt, iterations = _base64(server_first.get("s", "")), server_first.get("i", "")
+    if not server_first.get("r", "").startswith(nonce) or not iterations.isdecimal() or not salt:
         raise AuthenticationError("its answer isn't a SCRAM message")
     if not FEWEST <= int(iterations) <= MOST:
         raise AuthenticationError(
             f"it asks for {iterations[:12]} iterations, not {FEWEST:,} to {MOST:,}"
         )
     salted = salted_password(mechanism, password, salt, int(iterations))
-    final = f"c={b64encode(b'n,,').decode()},r={told['r']}"
+    final = f"c={b64encode(b'n,,').decode()},r={server_first['r']}"
     proof, expected = scram_proofs(mechanism, salted, f"{first},{answer},{final}")
     answer = (yield f"{final},p={proof}".encode()).decode(errors="replace")
     if not hmac.compare_digest(attributes(answer).get("v", "").encode(), expected.encode()):

@@ -56,15 +56,15 @@ def _plain(passwords: Mapping[str, str]) -> Exchange:
 
 def _scram(mechanism: str, passwords: Mapping[str, str]) -> Exchange:
     header, bare = _without_header((yield b"").decode(errors="replace"))
-    asked = attributes(bare)
-    name = asked.get("n", "").replace("=2C", ",").replace("=3D", "=")
+    client_first = attributes(bare)
+    name = client_first.get("n", "").replace("=2C", ",").replace("=3D", "=")
     if (
         name not in passwords
-        or not asked.get("r")
-        or header not in ("n,,", f"n,a={asked.get('n')},")
+        or not client_first.get("r")
+        or header not in ("n,,", f"n,a={client_first.get('n')},")
     ):
         raise AuthenticationError(f"{_INVALID} {mechanism}")
-    nonce = asked["r"] + secrets.token_urlsafe(24)
+    nonce = client_first["r"] + secrets.token_urlsafe(24)
     first = f"r={nonce},s={b64encode(_SALT).decode()},i={FEWEST}"
     final, comma, proof = (yield first.encode()).decode(errors="replace").rpartition(",p=")
     salted = _salted(mechanism, passwords[name])
@@ -88,8 +88,8 @@ def _salted(mechanism: str, password: str) -> bytes:
 
 def _bearer() -> Exchange:
     header, pairs = _without_header((yield b"").decode(errors="replace"))
-    told = dict(pair.split("=", 1) for pair in pairs.split("\1") if "=" in pair)
-    scheme, _, token = told.get("auth", "").partition(" ")
+    fields = dict(pair.split("=", 1) for pair in pairs.split("\1") if "=" in pair)
+    scheme, _, token = fields.get("auth", "").partition(" ")
     name = subject(token, time()) if scheme.lower() == "bearer" else None
     if name is None or header not in ("n,,", f"n,a={name},"):
         yield INVALID_TOKEN

@@ -28,7 +28,7 @@ class Kernel:
     spans: tuple[tuple[int, int], ...] = ()
     engines: list[Any] = field(default_factory=list[Any], repr=False)
     effort: int = field(init=False)
-    asked: int = field(init=False, default=QUICK)  # the most effort requested yet
+    requested: int = field(init=False, default=QUICK)  # the most effort requested yet
     address: int = field(init=False)
     block_address: int = field(init=False)
     canonical_address: int = field(init=False)
@@ -50,8 +50,8 @@ class Kernel:
         callers that take states `one_by_one` gain.
         """
         is_used = one_by_one or self.block_address == self.address
-        if is_used and max(self.effort, self.asked) < effort:
-            self.asked = effort
+        if is_used and max(self.effort, self.requested) < effort:
+            self.requested = effort
             thread = Thread(target=self._improve, args=(effort,), daemon=True)
             _improving.add(thread)
             thread.start()

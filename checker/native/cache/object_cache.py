@@ -100,12 +100,12 @@ def cache_of(what: str, most_bytes: int = MOST_BYTES) -> ObjectCache:
     `EPOCHFENCE_CACHE` is the parent folder, or `off`. The default is the user's cache folder
     (`epochfence` in `XDG_CACHE_HOME`, or the platform's equivalent).
     """
-    asked = os.environ.get(VARIABLE, "")
-    if asked == OFF:
+    setting = os.environ.get(VARIABLE, "")
+    if setting == OFF:
         return ObjectCache(NOWHERE)
-    if asked:
+    if setting:
         # absolute, because the working directory may change
-        folder = Path(asked).absolute()
+        folder = Path(setting).absolute()
     else:
         import platformdirs
 

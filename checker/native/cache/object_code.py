@@ -79,9 +79,9 @@ def compiler() -> str:
 
 
 if __name__ == "__main__":
-    asked, is_patient = map(int, sys.argv[1:])
+    requested, is_patient = map(int, sys.argv[1:])
     if is_patient:  # a search runs meanwhile
         os.nice(NICE)
-    if asked != BEST:
+    if requested != BEST:
         llvm.set_option("", UNORDERED)
-    sys.stdout.buffer.write(object_file(sys.stdin.read(), asked))
+    sys.stdout.buffer.write(object_file(sys.stdin.read(), requested))

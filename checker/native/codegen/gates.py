@@ -64,9 +64,9 @@ class _Order:
         """Gates in groups by their common conditions, the largest group first."""
         items: list[Item] = []
         while True:
-            asked = Counter(part for gate in every for part in conjuncts(gate.condition))
-            del asked[self.graph.true]
-            common, count = max(asked.items(), key=lambda each: each[1], default=(None, 0))
+            counts = Counter(part for gate in every for part in conjuncts(gate.condition))
+            del counts[self.graph.true]
+            common, count = max(counts.items(), key=lambda each: each[1], default=(None, 0))
             if common is None or count < SHARED:
                 return items + self.by_slots(every)
             inside = [gate for gate in every if common in conjuncts(gate.condition)]
@@ -74,9 +74,9 @@ class _Order:
             left = [self.without(gate, common) for gate in inside]
             items.append(Group(common, tuple(self.of(left))))
 
-    def without(self, gate: Gate, asked: Node) -> Gate:
+    def without(self, gate: Gate, known: Node) -> Gate:
         """The gate, without a part of its condition that is known to hold."""
-        left = (part for part in conjuncts(gate.condition) if part is not asked)
+        left = (part for part in conjuncts(gate.condition) if part is not known)
         return Gate(gate.action, gate.place, self.graph.and_(*left))
 
     def by_slots(self, every: list[Gate]) -> list[Item]:
@@ -84,8 +84,8 @@ class _Order:
         bits: dict[int, list[tuple[Node, Gate]]] = {}
         items: list[Item] = []
         for gate in every:
-            asked = (part for part in conjuncts(gate.condition) if self.is_bit(part))
-            bit = next(asked, None)
+            tested = (part for part in conjuncts(gate.condition) if self.is_bit(part))
+            bit = next(tested, None)
             if bit is None:
                 items.append(gate)
             else:

@@ -251,13 +251,13 @@ class _Writer:
         the groups that hold.
         """
         function, b = self.function("judge_groups", I64, POINTER, I64, POINTER)
-        source, asked, bad_count = function.args
+        source, requested, bad_count = function.args
         values = Values(self.packing, b, self.load(b, source))
         flags = held = number(0)
         for at, group in enumerate(self.judging.groups):
             before = b.block
             inside, after = b.append_basic_block("group"), b.append_basic_block("next")
-            b.cbranch(b.icmp("ne", b.and_(asked, number(1 << at)), number(0)), inside, after)
+            b.cbranch(b.icmp("ne", b.and_(requested, number(1 << at)), number(0)), inside, after)
             b.position_at_end(inside)
             broken = self.broken(b, values.inner(), group.invariants)
             holds = flagged(b, b.icmp("eq", broken, number(0)), 1 << at)
@@ -311,9 +311,9 @@ class _Writer:
         b.store(number(0), frame.common)
         end = self.actions(frame, actions, values, cursor)
         every = [self.faults.of(row)[0] for action in actions for row in action.rows]
-        asked = b.load(frame.common, I64)
+        requested = b.load(frame.common, I64)
         for bits in self.faults.alike(every):
-            wanted = b.and_(asked, number(sum(1 << bit for bit in bits)))
+            wanted = b.and_(requested, number(sum(1 << bit for bit in bits)))
             if 2 * sum(row >> bits[0] & 1 for row in every) > len(every):
                 self.tell_common(frame, values, bits, wanted)
             else:
@@ -351,14 +351,14 @@ class _Writer:
         def tried(item: Item, values: Values, cursor: Value) -> Value:
             if isinstance(item, Group):
                 for each in item.inside:
-                    cursor = asked(each, values, cursor)
+                    cursor = guarded(each, values, cursor)
                 return cursor
             function = called.get(id(item.action))
             if function is None:
                 return self.rows(frame, item.action, values, cursor)
             return b.call(function, (*frame.arguments(cursor), number(item.place)))
 
-        def asked(item: Item, values: Values, cursor: Value) -> Value:
+        def guarded(item: Item, values: Values, cursor: Value) -> Value:
             if item.condition.is_constant:  # always true
                 return tried(item, values, cursor)
             before = b.block
@@ -374,7 +374,7 @@ class _Writer:
         for item in gates(
             self.grounded.graph, actions, lambda leaf: self.packing.places[leaf].word
         ):
-            cursor = asked(item, values, cursor)
+            cursor = guarded(item, values, cursor)
         return cursor
 
     def is_long(self, action: GroundAction) -> bool:

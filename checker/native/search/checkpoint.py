@@ -163,8 +163,8 @@ class Checkpoint:
                 for each in self.levels:
                     each.update(size=0, checksum="")
             self._take_form(form)
-        told = {"states": states, "size": summed.size, "checksum": summed.checksum}
-        self.levels.append(told)
+        entry = {"states": states, "size": summed.size, "checksum": summed.checksum}
+        self.levels.append(entry)
         self.taken, self.first, self.seconds = taken, first, seconds
         self._tell()
         if form is not None:
@@ -254,12 +254,12 @@ class Checkpoint:
         return self.folder / f"level-{level:05}.{'contents' if is_spilled else 'states'}"
 
     def _read(self, level: int) -> bytes:
-        name, told = self._file(level, self.spilled is not None), self.levels[level]
+        name, entry = self._file(level, self.spilled is not None), self.levels[level]
         try:
-            whole = name.stat().st_size == told["size"]
+            whole = name.stat().st_size == entry["size"]
             states = name.read_bytes() if whole else b""
         except OSError as error:
             raise CheckpointError(f"can't read {name}: {error.strerror}") from None
-        if checksum(states) != told["checksum"]:
+        if checksum(states) != entry["checksum"]:
             raise CheckpointError(f"{name} is damaged; {REMEDY}")
         return states

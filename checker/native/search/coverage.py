@@ -166,26 +166,26 @@ def met(
     """
     left = {at: one for at, one in enumerate(every) if one.cases}
     parts = (in_words(part, packing) for part in gathered(states))
-    asked = 0
-    while left and asked < COMPILED_FROM and (words := next(parts, None)) is not None:
+    evaluated = 0
+    while left and evaluated < COMPILED_FROM and (words := next(parts, None)) is not None:
         known: dict[int, Any] = {}
         left = {at: one for at, one in left.items() if not one.among(words, known)}
-        asked += len(words)
+        evaluated += len(words)
     if left and (words := next(parts, None)) is not None:
         seeker = Seeker([case for one in left.values() for case in one.cases], packing)
-        found = _asked(seeker, chain([words], parts), threads)
+        found = _met_in(seeker, chain([words], parts), threads)
         owners = chain.from_iterable([at] * len(one.cases) for at, one in left.items())
         for at in set(compress(owners, found)):
             del left[at]
     return [at not in left and bool(one.cases) for at, one in enumerate(every)]
 
 
-def _asked(seeker: Seeker, parts: Iterator[Any], threads: int) -> Any:
+def _met_in(seeker: Seeker, parts: Iterator[Any], threads: int) -> Any:
     """For each pair of conditions, whether a state in some part meets both."""
     found = np.zeros(seeker.count, dtype=np.bool_)
     with ThreadPoolExecutor(threads) as pool:
-        while asked := [pool.submit(seeker, part) for part in islice(parts, 2 * threads)]:
-            found |= np.logical_or.reduce([one.result() for one in asked])
+        while futures := [pool.submit(seeker, part) for part in islice(parts, 2 * threads)]:
+            found |= np.logical_or.reduce([one.result() for one in futures])
             if found.all():
                 break
     return found

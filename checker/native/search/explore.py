@@ -163,7 +163,7 @@ class Explorer:
         self.asking = _asking(self)
         self.store = Store(stride, most, self.asking)
         self.divided: Store | None = None  # takes over the states, by their parts
-        self.asked = False  # whether it was decided to keep parts or whole states
+        self.is_decided = False  # whether it was decided to keep parts or whole states
         self.levels: list[list[int]] = []
         self.buckets = np.zeros((threads, SHARDS), dtype=np.int64)
         self.filled = np.zeros_like(self.buckets)
@@ -224,7 +224,7 @@ class Explorer:
             self._tell_full()
             return False
         self.spilled = max(0, self.depth - 1)
-        self.asked = True  # no division into parts on disk
+        self.is_decided = True  # no division into parts on disk
         return True
 
     @property
@@ -268,7 +268,7 @@ class Explorer:
         def new(plan: Plan) -> Parts:
             return Parts(plan, self.room // 2, self.asking, spans=self.kernel.spans)
 
-        self.asked = True
+        self.is_decided = True
         most, counts = form["most"], form["counts"][-1]
         try:
             parts = parts_of(form, contents, new, valid)
@@ -310,8 +310,8 @@ class Explorer:
         """Makes the states that were inserted since the last call the next level."""
         self.levels.append(self.store.counts.tolist())
         self.improve()
-        if not self.asked and self.count >= DIVIDED_FROM:
-            self.asked = True
+        if not self.is_decided and self.count >= DIVIDED_FROM:
+            self.is_decided = True
             self._divide()
 
     def improve(self, *, one_by_one: bool = False) -> None:

@@ -115,8 +115,8 @@ class Disk:
     @property
     def free(self) -> int:
         """The free bytes of the disk that has the states."""
-        told = os.statvfs(self.folder_of("states"))
-        return told.f_bavail * told.f_frsize
+        status = os.statvfs(self.folder_of("states"))
+        return status.f_bavail * status.f_frsize
 
     def close(self) -> None:
         """Closes the files. The disk is released when the last region is gone."""

@@ -285,8 +285,8 @@ def same_elsewhere(case: Case, text: str) -> str:
     """
     if not case.also:
         return ""
-    own = asked(case, text)
-    same = [each for each in case.also if asked(_at(case, each), text) == own]
+    own = obligations_digest(case, text)
+    same = [each for each in case.also if obligations_digest(_at(case, each), text) == own]
     if not same:
         return ""
     *first, last = same
@@ -300,7 +300,7 @@ def _at(case: Case, other: str) -> Case:
     return replace(case, protocol=release, switch_on=(*case.switch_on, *features))
 
 
-def asked(case: Case, text: str) -> str | None:
+def obligations_digest(case: Case, text: str) -> str | None:
     """The digest of the obligations of a section, if its proved properties may assume each other.
     None if a constant that the section left open can't be left open.
     """
@@ -333,14 +333,14 @@ def todays(case: Case, text: str) -> set[str | None]:
     same.
     """
     return {
-        asked(replace(case, protocol=release, switch_on=on), text)
+        obligations_digest(replace(case, protocol=release, switch_on=on), text)
         for release, on in _placed(case, text).releases
     }
 
 
 def digest_line(case: Case, text: str) -> str:
     """The last line of a section, which `is_current` compares with today's obligations."""
-    return f"\nDigest of its rows, properties and lemmas: `{asked(case, text)}`.\n"
+    return f"\nDigest of its rows, properties and lemmas: `{obligations_digest(case, text)}`.\n"
 
 
 def section(number: int, case: Case, result: Proofs) -> str:

@@ -136,11 +136,11 @@ def suggest(settings: Settings, found: Proofs, options: Options) -> Suggestions:
     begun = time.perf_counter()
     every = {item.name: item for item in settings.system.every_property}
     open_ = [p for p in found.proofs if p.verdict in ("not inductive", "unknown")]
-    asked = [proof for proof in open_ if not every[proof.name].is_progress]
-    result = Suggestions([proof.name for proof in asked])
-    if asked:
+    targets = [proof for proof in open_ if not every[proof.name].is_progress]
+    result = Suggestions([proof.name for proof in targets])
+    if targets:
         try:
-            _Search(settings, asked, options, result, begun + settings.seconds).run()
+            _Search(settings, targets, options, result, begun + settings.seconds).run()
         except KeyboardInterrupt:
             result.reason, found.interrupted = "interrupted", True
     else:
@@ -153,13 +153,13 @@ class _Search:
     def __init__(
         self,
         settings: Settings,
-        asked: Sequence[Proof],
+        targets: Sequence[Proof],
         options: Options,
         result: Suggestions,
         until: float,
     ) -> None:
         self.settings = settings
-        self.traces = {proof.name: proof.trace for proof in asked if proof.trace is not None}
+        self.traces = {proof.name: proof.trace for proof in targets if proof.trace is not None}
         self.options = options
         self.result = result
         self.until = until

@@ -349,7 +349,7 @@ def _verdict(judging: Judging, key: str, lines: Iterator[Any]) -> tuple[Any, ...
             found = _judge_many(judging, chain(operations, coming), about)
     except ModelError as error:
         return (INVALID, key, *[None] * 9, str(error))
-    return _told(key, found)
+    return _row(key, found)
 
 
 def _judge_many(
@@ -381,15 +381,15 @@ def _operation(_: str, __: str, file: str, number: int, text: bytes) -> Operatio
     return operation_of(file, number, json.loads(text))[1]
 
 
-def _told(key: str, found: Judgement) -> tuple[Any, ...]:
+def _row(key: str, found: Judgement) -> tuple[Any, ...]:
     operation = found.operation
     first = (None,) * 4
     if operation is not None:
-        asked = {"request": operation.request, **operation.fields}
+        request = {"request": operation.request, **operation.fields}
         first = (
             operation.file,
             operation.line,
-            json.dumps(asked),
+            json.dumps(request),
             json.dumps(operation.response),
         )
     allowed = [json.dumps(answer) for answer in found.allowed]

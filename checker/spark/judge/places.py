@@ -53,14 +53,14 @@ def _file_system(base: str, options: str) -> tuple[Any, str]:
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """The parts of a URI. `told` is the entry of a listing: whether it is a file, its size in
+    """The parts of a URI. `entry` is its entry in a listing: whether it is a file, its size in
     bytes, and its time of writing in ns.
     """
 
     base: str
     path: str
     options: str = field(default="", compare=False)
-    told: tuple[bool, int, int] | None = field(default=None, compare=False, repr=False)
+    entry: tuple[bool, int, int] | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.base + self.path
@@ -103,15 +103,15 @@ class Place:
 
     def is_file(self) -> bool:
         """As of a path."""
-        return self._kind == fs.FileType.File if self.told is None else self.told[0]
+        return self._kind == fs.FileType.File if self.entry is None else self.entry[0]
 
     def is_dir(self) -> bool:
         """As of a path."""
-        return self._kind == fs.FileType.Directory if self.told is None else not self.told[0]
+        return self._kind == fs.FileType.Directory if self.entry is None else not self.entry[0]
 
     def exists(self) -> bool:
         """As of a path."""
-        return self.told is not None or self._kind != fs.FileType.NotFound
+        return self.entry is not None or self._kind != fs.FileType.NotFound
 
     def is_symlink(self) -> bool:
         """As of a path: no link is known as one."""
@@ -121,7 +121,7 @@ class Place:
         """The size and the time of writing of a listed place. `st_mtime` is the same for all: the
         time of a file's upload isn't the time of the broker's write.
         """
-        _, size, written = self.told or (False, 0, 0)
+        _, size, written = self.entry or (False, 0, 0)
         return SimpleNamespace(st_size=size, st_mtime_ns=written, st_mtime=0.0)
 
     def iterdir(self) -> Iterator[Place]:
@@ -130,8 +130,8 @@ class Place:
         with self._named():
             listed = system.get_file_info(fs.FileSelector(path))
         for one in listed:
-            told = (one.is_file, one.size or 0, one.mtime_ns or 0)
-            yield Place(self.base, f"{self.path}/{one.base_name}", self.options, told)
+            entry = (one.is_file, one.size or 0, one.mtime_ns or 0)
+            yield Place(self.base, f"{self.path}/{one.base_name}", self.options, entry)
 
     def glob(self, pattern: str) -> Iterator[Place]:
         """As of a path, for a pattern of names."""

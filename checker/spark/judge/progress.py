@@ -86,12 +86,12 @@ def opening(sizes: Sizes, cores: int, free: int | None = None) -> list[str]:
     it may not fit on the `free` bytes of local disk."""
     lines = [f"{sizes.events:,} events of {sizes.keys:,} keys"]
     for key, (events, size) in list(sizes.largest.items())[:1]:
-        told = f"{key} has {events:,} events ({size / 1e6:,.1f} MB)"
+        about = f"{key} has {events:,} events ({size / 1e6:,.1f} MB)"
         if events >= MANY and events * cores > sizes.events:
-            lines.append(f"{told}: one task judges them, and the others may wait for it")
+            lines.append(f"{about}: one task judges them, and the others may wait for it")
         if free is not None and events >= MANY and DISK * size > free:
             lines.append(
-                f"{told}: its task needs about {DISK * size / 1e9:,.1f} GB of local disk, and "
+                f"{about}: its task needs about {DISK * size / 1e9:,.1f} GB of local disk, and "
                 f"{free / 1e9:,.1f} GB are free here: set TMPDIR to a larger disk"
             )
     return lines

@@ -86,9 +86,9 @@ class Summary:
 
     def as_json(self) -> dict[str, Any]:
         """The summary for JSON."""
-        told = asdict(self) | {"outcome": self.outcome.name}
-        told["findings"] = [_row(finding) for finding in self.findings]
-        return told
+        data = asdict(self) | {"outcome": self.outcome.name}
+        data["findings"] = [_row(finding) for finding in self.findings]
+        return data
 
 
 def judge_on_spark(
@@ -166,8 +166,8 @@ class _Judging:
             matched, unknown = (int(each or 0) for each in sums)
             found = found.unionByName(between.where(f.col("data").isNotNull()).select("data"))
         with stage(self.session, "segments: write"):
-            told = found.mapInArrow(_as_rows, FINDINGS)
-            told.write.parquet(f"{self.output}/findings")
+            table = found.mapInArrow(_as_rows, FINDINGS)
+            table.write.parquet(f"{self.output}/findings")
             parts.select("told").write.parquet(f"{self.output}/partitions")
         return self._summary(counted, matched, unknown, most_told)
 
@@ -328,11 +328,11 @@ def _read(
             path = place_of(folder)
             if is_of_transactions(path):
                 part = read_transactions(path, protocol)
-                told, flag = transactions_as_json(part), 0
+                content, flag = transactions_as_json(part), 0
             else:
                 part = read_partition(path, protocol, policies)
-                told, flag = partition_as_json(part), int(is_from_start(part))
-            yield {"folder": folder, "what": _PART, "producer": flag, "told": json.dumps(told)}
+                content, flag = partition_as_json(part), int(is_from_start(part))
+            yield {"folder": folder, "what": _PART, "producer": flag, "told": json.dumps(content)}
             for finding in part.findings:
                 yield {"folder": folder, "what": _FINDING, "data": pickle.dumps(finding)}
             for producer_id, of in of_folder(part).items():

@@ -62,8 +62,8 @@ class SparkRun:
             self._start()  # reports unreachable services before the search
         protocol = identity["protocol"]
         default = time.strftime(f"epochfence-runs/{self.name}-{protocol}-%Y%m%d-%H%M%S")
-        asked = options.storage if resume is None else resume
-        storage = Storage(re.sub(r"[^\w./-]", "_", default) if asked is None else asked)
+        requested = options.storage if resume is None else resume
+        storage = Storage(re.sub(r"[^\w./-]", "_", default) if requested is None else requested)
         libraries = ("epochfence", "pyspark", "pyarrow", "numba", "llvmlite")
         versions = {name: version(name) for name in libraries}
         shards = options.shards or options.default_shards(self.session)

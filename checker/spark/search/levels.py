@@ -155,8 +155,8 @@ class SparkExplorer:
             notes: list[list[Note]] = [[] for _ in seen]
             for owner, note in chain.from_iterable(item.notes for item in self._ahead):
                 notes[owner].append(note)
-            told = Place(totals, self.manifest.runs, seen, notes, self.finer)
-            self._place = self.context.broadcast(told)
+            place = Place(totals, self.manifest.runs, seen, notes, self.finer)
+            self._place = self.context.broadcast(place)
         return self._place
 
     @property
@@ -234,8 +234,8 @@ class SparkExplorer:
         inserted = self._run(self._insert_job if expanded else self._level_job)
         is_lost = any(item.lost for item in inserted)  # a file is unreadable
         self._losses += is_lost
-        told = [*inserted, *(item.before for item in inserted if item.before)]
-        if is_lost or (not self.finer and any(item.full == PLACES for item in told)):
+        reports = [*inserted, *(item.before for item in inserted if item.before)]
+        if is_lost or (not self.finer and any(item.full == PLACES for item in reports)):
             self._is_full |= not is_lost
             # send everything through Spark
             self._seen, self._ahead = [None] * self.kit.shards, []
@@ -271,9 +271,9 @@ class SparkExplorer:
             # only pairs of partitions of one shard; the first partition has its home
             pairs = [shard * shards + shard for shard in range(shards)]
             insert_it = partial(insert, self.shipped, place)
-            told = self.context.runJob(homes.cartesian(arrived), insert_it, pairs)
+            reports = self.context.runJob(homes.cartesian(arrived), insert_it, pairs)
         drop_shuffle(arrived)
-        return sorted(told, key=lambda item: item.shard)
+        return sorted(reports, key=lambda item: item.shard)
 
     def _run(self, job: Callable[[], list[Any]]) -> list[Any]:
         """The outcome of a job. Spark repeats failed tasks. If the job still fails, it is repeated
@@ -287,9 +287,9 @@ class SparkExplorer:
                     raise SparkError(f"level {self.depth} failed: {reason(error)}") from error
         raise AssertionError
 
-    def _check_damage(self, told: list[str]) -> None:
-        if any(told):
-            names = [run for run in self.manifest.each_run() if any(run.file in d for d in told)]
+    def _check_damage(self, damaged: list[str]) -> None:
+        if any(damaged):
+            names = [run for run in self.manifest.each_run() if any(run.file in d for d in damaged)]
             first = min((run.first for run in names), default=0)
             self.manifest.roll_back(first)
             raise RolledBackError

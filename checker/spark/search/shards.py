@@ -166,7 +166,7 @@ class ShardSet:
     def _begin_whole(self) -> None:
         """An empty set of whole states."""
         self.levels = np.zeros((0, SHARDS), dtype=np.int64)
-        self.asked = False  # whether it was decided to keep parts or whole states
+        self.is_decided = False  # whether it was decided to keep parts or whole states
         self.ends = np.zeros(0, dtype=np.int64)  # the ends of the parts, in words
         self.own = np.zeros((0, 2), dtype=np.int64)  # the next numbers of the parts' contents
         self._divided: Store | None = None  # takes over the states, by their parts
@@ -198,7 +198,7 @@ class ShardSet:
 
     def _divide(self) -> None:
         """Keeps the states by their parts from now on, if that saves memory and there is room."""
-        self.asked = True
+        self.is_decided = True
         plan = cut_of(self.store)
         if plan is None:
             return
@@ -227,7 +227,7 @@ class ShardSet:
             (self.folder / BEFORE).unlink(missing_ok=True)
             self._begin_whole()
             self._give_up(before)
-            self._truncate(0, anew=True)
+            self._truncate(0, force=True)
 
     def _give_up(self, prefix: str) -> None:
         """Frees the disk of files of whole states, which aren't used any more."""
@@ -247,11 +247,11 @@ class ShardSet:
             if not self._is_of(index, self._stamp(name)):
                 break
             if name == BEFORE:
-                self._truncate(len(self.levels), anew=True)
+                self._truncate(len(self.levels), force=True)
             return
         self._forget_files()
         self._begin_whole()
-        self._truncate(0, anew=True)
+        self._truncate(0, force=True)
 
     def _read_index(self, name: str) -> dict[str, Any] | None:
         """An index, or None if there is no readable one."""
@@ -298,7 +298,7 @@ class ShardSet:
         elif not np.array_equal(index["ends"], self.ends):
             ends = index["ends"].tolist()
             self.store = self._store_of(Plan(tuple(ends), (1,) * len(ends)))
-        self.levels, self.asked = index["levels"], bool(index["asked"])
+        self.levels, self.is_decided = index["levels"], bool(index["asked"])
         self.ends, self.own = index["ends"], index["own"]
         counts = self.levels[-1] if len(self.levels) else 0
         self.store.resume(counts, index["groups"], index["rows"])
@@ -309,7 +309,7 @@ class ShardSet:
         if self.cached:
             with (self.folder / "aside.npz").open("wb") as file:
                 np.savez(
-                    file, levels=self.levels, groups=self.store.groups, asked=self.asked,
+                    file, levels=self.levels, groups=self.store.groups, asked=self.is_decided,
                     finer=self.finer, ends=self.ends, own=self.own, rows=self.store.rows_of_parts,
                     nodes=self._nodes(),
                 )  # fmt: skip
@@ -320,8 +320,8 @@ class ShardSet:
         if self.cached and (self.folder / INDEX).exists():
             (self.folder / INDEX).replace(self.folder / BEFORE)
 
-    def _truncate(self, levels: int, *, anew: bool = False) -> None:
-        if levels < len(self.levels) or anew:
+    def _truncate(self, levels: int, *, force: bool = False) -> None:
+        if levels < len(self.levels) or force:
             self._begin_change()
             self.levels = self.levels[:levels]
             self.store.counts[:] = self.levels[-1] if levels else 0
@@ -381,7 +381,7 @@ class ShardSet:
 
     def _end_level(self) -> None:
         self.levels = np.vstack([self.levels, self.store.counts])
-        if not self.asked and self.store.counts.sum() >= DIVIDED_FROM:
+        if not self.is_decided and self.store.counts.sum() >= DIVIDED_FROM:
             self._divide()
 
     def _put(self, states: bytes) -> None:

@@ -195,14 +195,14 @@ def expand(kit: Any, place: Any, home: Iterable[int]) -> Iterator[tuple[int, Sen
     worker whose task leaves something unread is not used again.
     """
     kit, place, (shard,) = kit.value, place.value, home
-    told = Expanded(shard, [0] * kit.rows)
+    report = Expanded(shard, [0] * kit.rows)
     if place.totals[shard][-1]:
         try:
             with _finished(kit, place, shard) as held:
-                yield from _expanded(held, _Sending(kit, place, held, told))
+                yield from _expanded(held, _Sending(kit, place, held, report))
         except (DamagedError, NoRoomError) as error:
-            told.damaged, told.full = _why(error)
-    yield shard, told
+            report.damaged, report.full = _why(error)
+    yield shard, report
 
 
 def _why(error: Exception) -> tuple[str, str]:
@@ -214,7 +214,7 @@ def _why(error: Exception) -> tuple[str, str]:
 
 def _expanded(held: ShardSet, sending: _Sending) -> Iterator[tuple[int, Sent]]:
     """Expands the last level of a shard: candidates by owner."""
-    worker, store, told = held.worker, held.store, sending.told
+    worker, store, report = held.worker, held.store, sending.report
     ranges = held.ranges(held.last)
     least: dict[int, list[bytes]] = {}
     for part in store.used:
@@ -230,8 +230,8 @@ def _expanded(held: ShardSet, sending: _Sending) -> Iterator[tuple[int, Sent]]:
                 yield from sending.emptied()
     yield from sending.emptied()
     sending.end()
-    told.taken = worker.taken.tolist()
-    told.bad = [Bad(state, flag) for flag, states in least.items() for state in states]
+    report.taken = worker.taken.tolist()
+    report.bad = [Bad(state, flag) for flag, states in least.items() for state in states]
 
 
 class _Sending:
@@ -242,8 +242,8 @@ class _Sending:
     take longer than a repeated insertion.
     """
 
-    def __init__(self, kit: Kit, place: Place, held: ShardSet, told: Expanded) -> None:
-        self.kit, self.held, self.told = kit, held, told
+    def __init__(self, kit: Kit, place: Place, held: ShardSet, report: Expanded) -> None:
+        self.kit, self.held, self.report = kit, held, report
         self.here = [held.cached and is_here(home) for home in place.homes]
         self.outbox = Outbox(held.folder, held.last)
         self.sent: tuple[Region, int] | None = None  # the tables of sent states, and their mask
@@ -261,8 +261,8 @@ class _Sending:
             count = int(counts.sum())
             if count:
                 note = self.outbox.write(counts, parts) if here else None
-                self.told.sent += count
-                self.told.sent_bytes += count * width
+                self.report.sent += count
+                self.report.sent_bytes += count * width
                 yield owner, note or block_of(counts, parts)
         worker.empty(width)
 
@@ -290,53 +290,53 @@ def insert(
     """
     items = iter(arrived)
     shard, (_, item) = next(items)
-    told = Inserted(shard)
-    sent = _counted(chain([item], (item for _, (_, item) in items)), told)
-    _insert(kit.value, place.value, sent, told)
+    report = Inserted(shard)
+    sent = _counted(chain([item], (item for _, (_, item) in items)), report)
+    _insert(kit.value, place.value, sent, report)
     for _ in sent:
         pass  # the sender's counts may still come
-    yield told
+    yield report
 
 
 def insert_noted(kit: Any, place: Any, home: Iterable[int]) -> Iterator[Inserted]:
     """Does the work of `insert` for notes, which come with the `place`."""
     place, (shard,) = place.value, home
-    told = Inserted(shard)
-    _insert(kit.value, place, iter(place.notes[shard]), told)
-    yield told
+    report = Inserted(shard)
+    _insert(kit.value, place, iter(place.notes[shard]), report)
+    yield report
 
 
-def _insert(kit: Kit, place: Place, sent: Iterator[Sent], told: Inserted) -> None:
+def _insert(kit: Kit, place: Place, sent: Iterator[Sent], report: Inserted) -> None:
     first = next(sent, None)
     if first is None:
-        told.ahead = Expanded(told.shard, [0] * kit.rows)
+        report.ahead = Expanded(report.shard, [0] * kit.rows)
         return
     try:
-        with _finished(kit, place, told.shard) as held:
+        with _finished(kit, place, report.shard) as held:
             held.begin_level()
             _put(held, chain([first], sent))
-            told.states = held.end_level()
-            told.memory = held.store.memory
-            told.home = home_at(held.folder)
-            if told.states:
-                _write(kit, held, place.runs[told.shard], told)
-            told.ahead = _ahead(kit, place, held, told.shard)
+            report.states = held.end_level()
+            report.memory = held.store.memory
+            report.home = home_at(held.folder)
+            if report.states:
+                _write(kit, held, place.runs[report.shard], report)
+            report.ahead = _ahead(kit, place, held, report.shard)
     except (DamagedError, NoRoomError, LostError) as error:
-        told.lost = isinstance(error, LostError)
-        told.damaged, told.full = _why(error)
+        report.lost = isinstance(error, LostError)
+        report.damaged, report.full = _why(error)
 
 
 def _ahead(kit: Kit, place: Place, held: ShardSet, shard: int) -> Expanded | None:
     """Expands the level that was just inserted; None if a message can't go to a file."""
-    told = Expanded(shard, [0] * kit.rows)
-    sending = _Sending(kit, place, held, told)
+    report = Expanded(shard, [0] * kit.rows)
+    sending = _Sending(kit, place, held, report)
     if not all(sending.here):
         return None
     for owner, sent in _expanded(held, sending):
         if not isinstance(sent, Note):
             return None
-        told.notes.append((owner, sent))
-    return told
+        report.notes.append((owner, sent))
+    return report
 
 
 def _put(held: ShardSet, sent: Iterable[Sent]) -> None:
@@ -354,23 +354,23 @@ def _put(held: ShardSet, sent: Iterable[Sent]) -> None:
         held.insert(inbox.lines)
 
 
-def _counted(items: Iterable[Sent | Expanded], told: Inserted) -> Iterator[Sent]:
+def _counted(items: Iterable[Sent | Expanded], report: Inserted) -> Iterator[Sent]:
     """Yields the candidates among the messages. The sender's counts go into the report."""
     for item in items:
         if isinstance(item, Expanded):
-            told.before = item
+            report.before = item
         else:
             yield item
 
 
-def _write(kit: Kit, held: ShardSet, runs: list[Run], told: Inserted) -> None:
+def _write(kit: Kit, held: ShardSet, runs: list[Run], report: Inserted) -> None:
     """Writes the last level, merged with the levels of the last runs."""
     level = len(held.levels) - 1
-    new = Run("", level, level, told.states, 0, "")
+    new = Run("", level, level, report.states, 0, "")
     merged = to_merge([*runs, new])
     first = runs[len(runs) + 1 - merged].first if merged > 1 else level
-    run = write_run(kit.storage, told.shard, _pieces(held, first, level), kit.stride)
-    told.runs, told.written = [run], run.size
+    run = write_run(kit.storage, report.shard, _pieces(held, first, level), kit.stride)
+    report.runs, report.written = [run], run.size
 
 
 def _pieces(held: ShardSet, first: int, last: int) -> Iterator[tuple[int, bytes]]:

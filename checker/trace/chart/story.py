@@ -19,11 +19,11 @@ def in_brief(chart: Chart, instance: Instance, states: Mapping[str, str], reason
     the end.
     """
     shown = chart.titled()
-    told = dict(zip(shown.lanes, chart.lanes, strict=True))
+    untitled = dict(zip(shown.lanes, chart.lanes, strict=True))
     actors: list[str] = []
     for lane in shown.lanes:
         taken = [step for step in shown.steps if step.lane == lane and step.took is not None]
-        state = states.get(told[lane], "")
+        state = states.get(untitled[lane], "")
         known = [f"is in {state}"] if state else []
         if taken and taken[-1].took is not None:
             took = taken[-1].took

@@ -142,11 +142,11 @@ class _Steps:
             key = _key(arrow)
             if key not in self.created:
                 self.created[key] = name = f"asked{len(self.created) + 1}"
-                sent, client = self._asked(arrow)
+                sent, client = self._origin(arrow)
                 found.setdefault(sent, []).append(f"var {name} = run.{_asks(arrow, client)};")
         return found
 
-    def _asked(self, arrow: Arrow) -> tuple[int, str]:
+    def _origin(self, arrow: Arrow) -> tuple[int, str]:
         """The step of a client's request, and the client. A leader's request belongs to the client
         of its batch.
         """
@@ -162,7 +162,7 @@ class _Steps:
                 raise self._cannot(step)
         elif took is not None and took.message in _REQUESTS:
             name = self.created[_key(took)]
-            self.waiting.append((self._asked(took)[1], took.message, name))
+            self.waiting.append((self._origin(took)[1], took.message, name))
             yield f"run.takes({name});"
         elif took is not None and took.message in _ANSWERS:
             if id(took) not in self.answers:

@@ -13,11 +13,11 @@ from ....model.serve.faults.faults import script_text
 from .schedule import CLOCK_MS, NoScheduleError, Schedule
 
 _HERE: Final = Path(__file__).with_name("java")
-_HANGING, _AS_TOLD = "run.nothingHangs();", "run.committedAsTold();"
+_HANGING, _AS_REPORTED = "run.nothingHangs();", "run.committedAsTold();"
 ENDS: Final[Mapping[str, str]] = {
     "NoHangingTransaction": _HANGING,
-    "OutcomeAsReported": _AS_TOLD,
-    "NoLostAcknowledgement": _AS_TOLD,
+    "OutcomeAsReported": _AS_REPORTED,
+    "NoLostAcknowledgement": _AS_REPORTED,
     "NotFencedByItself": "run.nothingFatal();",
     "OneEpochForADecision": "Epochs.inTurn(run, {decisions});",
     "EpochsInTurn": "Epochs.inTurn(run, {decisions});",

@@ -174,7 +174,7 @@ class _Run:
             yield fault | self._until(first, copy.taken)
         unanswered = list(self.requests)
         for answer in self.answers:
-            asked = [
+            candidates = [
                 request
                 for request in unanswered
                 if f"{request.message}Response" == answer.message
@@ -183,9 +183,9 @@ class _Run:
                 and (request.taken or 0) <= answer.sent
                 and request.taken is not None
             ]
-            if asked:
-                unanswered.remove(asked[0])
-                yield from self._of_answer(asked[0], answer)
+            if candidates:
+                unanswered.remove(candidates[0])
+                yield from self._of_answer(candidates[0], answer)
         for step in self.steps:
             if step.event in BY_FAULT and not (self.by_clock and "timeout" in step.event):
                 yield self._of_cluster(step)

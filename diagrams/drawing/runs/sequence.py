@@ -192,14 +192,14 @@ def to_mermaid(chart: Chart, title: str, why: tuple[str, ...] = ()) -> str:
             late = f", sent at step {step.took.sent}" if step.took.is_late else ""
             label = _label(step.took) + late
             lines.append(f"    {names[step.took.source]}{arrow}{here}: {escaped(label)}")
-        told = "<br/>".join(escaped(line) for line, _ in _beside(step))
-        lines.append(f"    Note over {here}: {step.number}. {told}")
+        note = "<br/>".join(escaped(line) for line, _ in _beside(step))
+        lines.append(f"    Note over {here}: {step.number}. {note}")
     if chart.loop is not None:
         lines.append("    end")
     below = [*chart.left_over(), *why]
     if below and chart.lanes:
-        told = "<br/>".join(map(escaped, below))
-        lines.append(f"    Note over {names[chart.lanes[0]]},{names[chart.lanes[-1]]}: {told}")
+        note = "<br/>".join(map(escaped, below))
+        lines.append(f"    Note over {names[chart.lanes[0]]},{names[chart.lanes[-1]]}: {note}")
     return "\n".join(lines) + "\n"
 
 

@@ -136,7 +136,7 @@ class TransactionStateManager:
         """The decision about a request before it reads the id's entry: error, next step,
         timeout."""
         entry = self.entries.get(transactional_id or "")
-        asked = (
+        inputs = (
             request,
             "GIVEN" if transactional_id else _KIND[transactional_id],
             self.state_partition_of(transactional_id) if transactional_id else 0,
@@ -148,12 +148,12 @@ class TransactionStateManager:
             enable_2pc,
             keep_prepared_txn,
         )
-        said = None if is_watched() else self._said.get(asked)
+        said = None if is_watched() else self._said.get(inputs)
         if said is None:
             if len(self._said) >= _MOST_SAID:
                 self._said.clear()
-            fields = dict(zip(_LOOKED_UP, asked, strict=True))
-            said = self._said[asked] = self._lookup.handle("look up", **fields).reply
+            fields = dict(zip(_LOOKED_UP, inputs, strict=True))
+            said = self._said[inputs] = self._lookup.handle("look up", **fields).reply
         return said
 
     @property

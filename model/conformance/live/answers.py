@@ -44,12 +44,12 @@ def refusal_of(partition: Mapping[str, Any]) -> dict[str, Any]:
     return {} if error == "NONE" else {"error": error}
 
 
-def identity(told: Mapping[str, Any]) -> dict[str, Any]:
+def identity(answer: Mapping[str, Any]) -> dict[str, Any]:
     """The producer id and epoch in the answer, with the error."""
     return {
-        "error": told["error_code"],
-        "producer_id": told["producer_id"],
-        "producer_epoch": told["producer_epoch"],
+        "error": answer["error_code"],
+        "producer_id": answer["producer_id"],
+        "producer_epoch": answer["producer_epoch"],
     }
 
 

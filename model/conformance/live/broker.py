@@ -71,7 +71,7 @@ class BrokerSystem(System):
         self._stuck: set[str] = set()
         self.skipped: dict[str, int] = {}
         """The epochs to which ids were already raised, for `skip_to_epoch`."""
-        self._told = time.monotonic()
+        self._elapsed_since = time.monotonic()
         self._latency = 0.0
         self._ahead: tuple[str, Mapping[str, Any], Mapping[str, Any]] = _NOTHING
 
@@ -272,8 +272,8 @@ class BrokerSystem(System):
         """The time since the last call, plus the last request's duration: a transaction may have
         begun when its request was sent."""
         now = time.monotonic()
-        ms = (now - self._told + self._latency) * 1000
-        self._told = now
+        ms = (now - self._elapsed_since + self._latency) * 1000
+        self._elapsed_since = now
         self._latency = 0.0
         return round(ms) + 1
 

@@ -99,12 +99,12 @@ def _rows(report: Report) -> list[str]:
         f"{len(others)} others, of {len(report.rows)} of coordinator and leader, need more:"
     )
     missing = [row for row in outside if row not in report.provoked]
-    unasked = [row for row in missing if _why(row, report) == _NOT_RUN]
+    not_run = [row for row in missing if _why(row, report) == _NOT_RUN]
     for row in missing:
-        if row not in unasked:
+        if row not in not_run:
             lines.append(f"  not {_named(row)}: {_why(row, report)}")
-    if unasked:
-        lines.append(f"  {_count(len(unasked), 'row')}: {_NOT_RUN}")
+    if not_run:
+        lines.append(f"  {_count(len(not_run), 'row')}: {_NOT_RUN}")
     reasons: dict[str, list[RowName]] = {}
     for row in others:
         reasons.setdefault(_why(row, report), []).append(row)

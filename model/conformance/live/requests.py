@@ -153,12 +153,12 @@ class Requests:
     def _add(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
         name, topics = self.id_of(fields["transactional_id"]), self._topics(fields["partitions"])
         who = {key: fields[key] for key in ("producer_id", "producer_epoch")}
-        asked = {f"v3_and_below_{key}": value for key, value in who.items()}
-        asked |= {"v3_and_below_transactional_id": name, "v3_and_below_topics": topics}
+        body = {f"v3_and_below_{key}": value for key, value in who.items()}
+        body |= {"v3_and_below_transactional_id": name, "v3_and_below_topics": topics}
         one = {**who, "transactional_id": name, "topics": topics}
-        asked["transactions"] = [{**one, "verify_only": fields.get("verify_only", False)}]
+        body["transactions"] = [{**one, "verify_only": fields.get("verify_only", False)}]
         node = self.cluster.coordinator(name or self.cluster.prefix)
-        answer = self.cluster.ask(node, "AddPartitionsToTxn", asked, version)
+        answer = self.cluster.ask(node, "AddPartitionsToTxn", body, version)
         if version >= 4:
             if answer["error_code"] != "NONE":
                 return {"error": answer["error_code"]}

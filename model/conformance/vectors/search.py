@@ -163,7 +163,7 @@ class Search:
         self.rows = sorted(existing(Cluster(protocol=protocol), self.versions))
         self.found: dict[tuple[RowName, str], Found] = {}
         self._begun: dict[Any, tuple[Machine, Run]] = {}
-        self._told: set[tuple[Any, ...]] = set()
+        self._outcomes: set[tuple[Any, ...]] = set()
         self._seen: dict[str, dict[str, dict[Any, None]]] = {}
         self._from_outside()
         self._beside()
@@ -197,12 +197,14 @@ class Search:
         with watched() as taken:
             try:
                 answered = answer(cluster, line)
-                asked = len(taken)
+                of_request = len(taken)
                 cluster.deliver_markers()
             except ModelError:
                 return
         for at, one in enumerate(taken):
-            self._keep(taken[: at + 1], requests, before, line, answered if at < asked else None)
+            self._keep(
+                taken[: at + 1], requests, before, line, answered if at < of_request else None
+            )
             for name, value in one.fields.items():
                 known = self._seen.setdefault(one.table.on.name, {}).setdefault(name, {})
                 known.setdefault(value)
@@ -259,10 +261,10 @@ class Search:
                 return None
         for one in taken:
             row = RowName.of(*one)
-            told = (row, event.without, *(getattr(each, "error", None) for each in sent or ()))
-            if told in self._told:
+            outcome = (row, event.without, *(getattr(each, "error", None) for each in sent or ()))
+            if outcome in self._outcomes:
                 continue
-            self._told.add(told)
+            self._outcomes.add(outcome)
             before = machine.copy()
             before.outside(**event.outside)
             kind = kind_of(machine, event)

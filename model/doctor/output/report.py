@@ -189,8 +189,8 @@ def prometheus(found: Diagnosis) -> str:
         ],
         _METRICS[4][0]: [f" {evidence.now_ms / 1000:.3f}"],
     }
-    told: list[str] = []
+    exposition: list[str] = []
     for name, kind, help_text in _METRICS:
-        told += [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"]
-        told += [f"{name}{value}" for value in values[name]]
-    return "\n".join(told) + "\n"
+        exposition += [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"]
+        exposition += [f"{name}{value}" for value in values[name]]
+    return "\n".join(exposition) + "\n"

@@ -197,16 +197,16 @@ class _History:
             if one.outcome is None:
                 reason = f"transaction {name} has no end: write one, if need be with unknown"
                 yield Unjudged(reason, one.begun.line, one.begun.file)
-        told: set[str] = set()
+        reported: set[str] = set()
         for (partition, record), (sent, *_) in self.sent_to.items():
-            if partition in self.caught_up or partition in told:
+            if partition in self.caught_up or partition in reported:
                 continue
             possible = self.possible(record, partition)
             reads = len(there.get((partition, record), ()))
             if reads and (len(self.sent[record]) == 1 or reads >= len(possible)):
                 continue
             if any(each.outcome == "acknowledged" for each in possible):
-                told.add(partition)
+                reported.add(partition)
                 reason = (
                     f"{record} was acknowledged and nobody has read it, but no consumer has caught "
                     f"up with {partition}: write caught_up when one has"
@@ -312,7 +312,7 @@ def _by_input(
     inputs = history.inputs
     outcomes = {name: one.outcome for name, one in history.transactions.items()}
     reads = Reads(there, history.caught_up, outcomes)
-    told: set[Place] = set()
+    reported: set[Place] = set()
     by_record: dict[str, list[Take]] = defaultdict(list)
     read: dict[str, list[tuple[str, Place]]] = defaultdict(list)
     for (partition, record), sends in history.sent_to.items():
@@ -330,7 +330,7 @@ def _by_input(
         if record not in history.names_inputs:
             inputs.stands_for_itself(record, takes)
         if len(read[record]) > 1:
-            told.update(take.place for take in takes)
+            reported.update(take.place for take in takes)
             *before, (partition, last) = read[record]
             others = (*(place for _, place in before), *(take.place for take in takes))
             yield Anomaly("PROCESSED_TWICE", record, partition, last.line, last.file, others)
@@ -338,7 +338,7 @@ def _by_input(
         first, *others = found.lines
         if not found.name:
             yield Unjudged(found.reason, first.line, first.file)
-        elif found.name != "PROCESSED_TWICE" or first not in told:
+        elif found.name != "PROCESSED_TWICE" or first not in reported:
             of = found.input
             subject, places = of.subject, tuple(others)
             yield Anomaly(found.name, subject, of.partition, first.line, first.file, places)

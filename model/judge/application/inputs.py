@@ -277,7 +277,7 @@ class Inputs:
         starts = [*named, *(commit.offset for commit in passing.certain)]
         lowest = min((*starts, self.started.get(key, starts[0])))
         unsure = next((name for name in (*commits, *self.unclear) if name in self.unnamed), None)
-        is_told = False
+        is_reported = False
         for offset in sorted(named.keys() | there.keys()):
             one = named.get(offset) or _Judged(Input(partition, offset), {}, {}, {})
             if offset < lowest or one.certain:
@@ -291,8 +291,8 @@ class Inputs:
                     _, number, file = there[offset]
                     lines.append(Place(file, number))
                 yield Finding("SKIPPED", one.input, tuple(lines))
-            elif not is_told and (passed or passing.may_pass(offset, one.if_committed)):
-                is_told = True
+            elif not is_reported and (passed or passing.may_pass(offset, one.if_committed)):
+                is_reported = True
                 yield Finding("", one.input, _lines(passed, takers, passing), _why(one, unsure))
 
     def _without(

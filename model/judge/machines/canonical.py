@@ -91,7 +91,7 @@ class Form:
         self.lowest, self.highest = min(epochs, default=0), max(epochs, default=0)
         self.producer_id = -1 if entry is None else entry["producer_id"]
         self.producer_epoch = NO_EPOCH if entry is None else entry["producer_epoch"]
-        self.outcomes: dict[_Asked, list[_Change] | None] = {}
+        self.outcomes: dict[_RequestKey, list[_Change] | None] = {}
         self.steps: list[_Change] | None = None
         self.timed: judged.Coordinator | None = None  # the state at the times of the last check
 
@@ -139,9 +139,9 @@ class _Memory:
             return _Change(self.unknown, 0, itemgetter(*[-1] * len(TIMES)), answer, step)
         shift = entry["producer_epoch"] - MIDDLE
         epochs = [entry["producer_epoch"], *_epochs(entry)]
-        told = (answer or {}).get("producer_epoch", NO_EPOCH)
-        if told != NO_EPOCH and before.is_shifted:
-            epochs.append(told)
+        answer_epoch = (answer or {}).get("producer_epoch", NO_EPOCH)
+        if answer_epoch != NO_EPOCH and before.is_shifted:
+            epochs.append(answer_epoch)
         if not all(_may_shift(epoch, shift) for epoch in epochs):
             if before.is_shifted:
                 return None
@@ -152,12 +152,14 @@ class _Memory:
         times = None if places == [*range(len(TIMES))] else itemgetter(*places)
         return _Change(self.form(entry, shift), shift or 0, times, answer, step)
 
-    def outcomes(self, form: Form, request: _Request, asked: _Asked) -> list[_Change] | None:
+    def outcomes(
+        self, form: Form, request: _Request, request_key: _RequestKey
+    ) -> list[_Change] | None:
         """The results of a request in a form in which it gets its recorded answer now or may get it
         later. None: they depend on the real epochs."""
-        response = request.response | _epoch(asked[2])
+        response = request.response | _epoch(request_key[2])
         found: list[_Change] = []
-        for after, answer in self.answers(form, request, asked):
+        for after, answer in self.answers(form, request, request_key):
             if answer is not None and not matches(response, answer):
                 continue
             change = self.change(form, after.entry, answer)
@@ -188,10 +190,10 @@ class _Memory:
         return False
 
     def answers(
-        self, form: Form, request: _Request, asked: _Asked
+        self, form: Form, request: _Request, request_key: _RequestKey
     ) -> Iterator[tuple[judged.Coordinator, Mapping[str, Any] | None]]:
         """All effects of a request in a form, each with its answer (None: not yet)."""
-        operation = Operation(request.name, request.fields | _epoch(asked[1]), LATER)
+        operation = Operation(request.name, request.fields | _epoch(request_key[1]), LATER)
         return self.exact.at(form.entry, LATER).outcomes(operation, request.ids)
 
     def steps(self, form: Form) -> list[_Change] | None:
@@ -266,7 +268,7 @@ class _Names:
         return fields, fields.pop("producer_epoch") if is_epoch else None
 
 
-_Asked = tuple[str, int | None, int | None]
+_RequestKey = tuple[str, int | None, int | None]
 """The key of a request: its content, its epoch (or None) and that of its response (or None)."""
 
 
@@ -277,48 +279,49 @@ class _Request:
 
     def __init__(self, operation: Operation, names: _Names) -> None:
         self.name, self.start = operation.request, int(operation.start)
-        self.fields, asked = names.numbered(operation.fields)
-        self.response, told = names.numbered(operation.response or {})
+        self.fields, request_epoch = names.numbered(operation.fields)
+        self.response, response_epoch = names.numbered(operation.response or {})
         if self.name == "InitProducerId" and "transaction_timeout_ms" not in self.fields:
             is_refused = self.response.get("error") == "INVALID_TRANSACTION_TIMEOUT"
             self.fields["transaction_timeout_ms"] = 0 if is_refused else SHORTEST_MS
         new_id = self.response.get("producer_id", -1)
         self.ids = (new_id,) if new_id >= 0 else range(len(names.ids))
         content = f"{self.name} {self.fields} {self.ids} {self.response}"
-        self.exactly: _Asked = content, asked, told
+        self.exactly: _RequestKey = content, request_epoch, response_epoch
         self._shift, self._found = 0, self.exactly
 
-    def at(self, shift: int) -> _Asked | None:
+    def at(self, shift: int) -> _RequestKey | None:
         """The key with its epochs shifted by `shift`; None if they leave the range."""
         if shift == 0:
             return self.exactly
         if shift != self._shift:  # most calls have the same shift
-            content, asked, told = self.exactly
+            content, request_epoch, response_epoch = self.exactly
             self._shift, self._found = shift, None
-            if asked is not None and asked != NO_EPOCH:
-                if not _may_shift(asked, shift):
+            if request_epoch is not None and request_epoch != NO_EPOCH:
+                if not _may_shift(request_epoch, shift):
                     return None
-                asked -= shift
-            if told is not None and told != NO_EPOCH:
-                if not _may_shift(told, shift):
+                request_epoch -= shift
+            if response_epoch is not None and response_epoch != NO_EPOCH:
+                if not _may_shift(response_epoch, shift):
                     return None
-                told -= shift
-            self._found = content, asked, told
+                response_epoch -= shift
+            self._found = content, request_epoch, response_epoch
         return self._found
 
 
 class Coordinator:
     """The coordinator of one transactional id: a form and its names."""
 
-    __slots__ = ("form", "memory", "names", "shift", "times", "told")
+    __slots__ = ("form", "last_answered", "memory", "names", "shift", "times")
 
     def __init__(
         self, names: _Names, memory: _Memory, form: Form, shift: int, times: tuple[int, ...],
-        told: tuple[int, int] | None = None,
+        last_answered: tuple[int, int] | None = None,
     ) -> None:  # fmt: skip
         self.names, self.memory = names, memory
         self.form, self.shift, self.times = form, shift, times
-        self.told = told  # the id and epoch at the last answer: clients know no later ones
+        # the id and epoch at the last answer: clients know no later ones
+        self.last_answered = last_answered
 
     @property
     def held(self) -> tuple[int, int]:
@@ -331,7 +334,7 @@ class Coordinator:
 
     def key(self) -> Hashable:
         """See Judged."""
-        return self.form, self.shift, self.times, self.told
+        return self.form, self.shift, self.times, self.last_answered
 
     def is_decided(self, request: str, error: str) -> bool:
         """See Judged."""
@@ -381,20 +384,23 @@ class Coordinator:
             return True
         producer_id, epoch = self.names.ids[form.producer_id], form.producer_epoch + self.shift
         for operation in operations:
-            told = operation.response or {}
-            if told.get("producer_epoch", epoch) < epoch and told.get("producer_id") == producer_id:
+            response = operation.response or {}
+            if (
+                response.get("producer_epoch", epoch) < epoch
+                and response.get("producer_id") == producer_id
+            ):
                 return False
         return True
 
     def outcomes(self, request: _Request) -> Iterable[tuple[Coordinator, bool]]:
         """See Judged."""
-        asked, known = request.at(self.shift), self.form.outcomes
-        if asked in known:
-            found = known[asked]
-        elif asked is None:
+        request_key, known = request.at(self.shift), self.form.outcomes
+        if request_key in known:
+            found = known[request_key]
+        elif request_key is None:
             found = None
         else:
-            found = known[asked] = self.memory.outcomes(self.form, request, asked)
+            found = known[request_key] = self.memory.outcomes(self.form, request, request_key)
         if found is None:
             return self._as_mine(self._exactly().outcomes(request))
         return map(self._answered, found, repeat(request.start)) if found else ()
@@ -439,7 +445,11 @@ class Coordinator:
                 return
         for change in form.steps:
             now = times[0]
-            if change.step is not None and change.step.by_client and self.held != self.told:
+            if (
+                change.step is not None
+                and change.step.by_client
+                and self.held != self.last_answered
+            ):
                 continue
             if change.step is not None and change.step.is_timed:
                 if not self._is_time(change.step, times[-1]):
@@ -459,16 +469,16 @@ class Coordinator:
             now = min(now, self.names.never_over_from)
         times = self.times if pick is None else pick((*self.times, now, NEVER))
         is_same = form is self.form and shift == self.shift and times == self.times
-        if is_same and (answer is None or self.told == self.held):
+        if is_same and (answer is None or self.last_answered == self.held):
             return self
         if not form.is_shifted:
             shift = 0
         elif form.highest + shift > HIGHEST or form.lowest + shift < LOWEST:
             assert form.entry is not None
             form, shift = self.memory.form(_moved(form.entry, shift), None), 0
-        after = Coordinator(self.names, self.memory, form, shift, times, self.told)
+        after = Coordinator(self.names, self.memory, form, shift, times, self.last_answered)
         if answer is not None:
-            after.told = after.held
+            after.last_answered = after.held
         return after
 
     def _named(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -497,7 +507,7 @@ class Coordinator:
             return self
         assert self.form.entry is not None
         form = self.memory.form(_moved(self.form.entry, self.shift), None)
-        return Coordinator(self.names, self.memory, form, 0, self.times, self.told)
+        return Coordinator(self.names, self.memory, form, 0, self.times, self.last_answered)
 
     def _as_mine(self, found: Iterable[tuple[Coordinator, T]]) -> Iterator[tuple[Coordinator, T]]:
         """The results, with this object for an unchanged state."""

@@ -257,8 +257,8 @@ def _add_offsets(
     coordinator: TransactionCoordinator, fields: Mapping[str, Any], append: str
 ) -> Any:
     """AddOffsetsToTxn: a client's request that adds the partition of the group's offsets."""
-    asked = fields.get("api_version")
-    version = None if asked is None else min(asked, api_versions.OF_BROKERS - 1)
+    api_version = fields.get("api_version")
+    version = None if api_version is None else min(api_version, api_versions.OF_BROKERS - 1)
     return _add(coordinator, {**fields, "api_version": version}, append)
 
 

@@ -72,8 +72,10 @@ class Decisions:
         self._ids: dict[int, _Id | None] = {}  # by producer id; None: several have it
         for name, operations in ids.items():
             one = _Id(name)
-            told = {o.response.get("producer_id", -1) for o in operations if o.response is not None}
-            for producer_id in told - {-1}:
+            producer_ids = {
+                o.response.get("producer_id", -1) for o in operations if o.response is not None
+            }
+            for producer_id in producer_ids - {-1}:
                 self._ids[producer_id] = None if producer_id in self._ids else one
             for operation in operations:
                 if operation.response is None or operation.response["error"] not in unchanged:
@@ -99,10 +101,10 @@ class Decisions:
             return 0
         about = producer_id, epoch, result
         if about not in self._from:
-            asked = [*one.ends.get((producer_id, epoch), ())]
+            ends = [*one.ends.get((producer_id, epoch), ())]
             if self._marks_next:
-                asked += one.ends.get((producer_id, epoch - 1), ())
-            found = [o.start for o in asked if o.fields["result"] == result]
+                ends += one.ends.get((producer_id, epoch - 1), ())
+            found = [o.start for o in ends if o.fields["result"] == result]
             if result == "ABORT":
                 found += (o.start for o in one.inits if _may_fence(o, producer_id, epoch))
                 ended = (epoch - bumps for bumps in self._bumps)
@@ -137,9 +139,9 @@ class Decisions:
         if producer_id not in self._later:
             found: list[tuple[float, float]] = []
             for o in (*one.inits, *(each for those in one.ends.values() for each in those)):
-                told = _told(o)
-                if told is not None and told[0] == producer_id:
-                    found.append((told[1], o.start))
+                answered = _answered(o)
+                if answered is not None and answered[0] == producer_id:
+                    found.append((answered[1], o.start))
                 elif o.response is None:
                     found.append((NEVER, o.start))
             self._later[producer_id] = _Earliest(found)
@@ -157,7 +159,7 @@ class Decisions:
         ended = (
             o.end
             for o in one.ends.get(held, ())
-            if o.end is not None and _told(o) not in (None, held) and _error(o) == "NONE"
+            if o.end is not None and _answered(o) not in (None, held) and _error(o) == "NONE"
         )
         return NEVER if min(ended, default=NEVER) < late else late
 
@@ -306,13 +308,13 @@ class _Earliest:
 def _may_fence(init: Operation, producer_id: int, epoch: int) -> bool:
     """Whether an InitProducerId may have aborted a transaction with a marker of this epoch. Its
     answer must have a higher epoch or another producer id."""
-    told = _told(init)
-    return told is None or told[0] != producer_id or epoch < told[1]
+    answered = _answered(init)
+    return answered is None or answered[0] != producer_id or epoch < answered[1]
 
 
 def _may_begin(init: Operation, held: Epoch) -> bool:
-    told = _told(init)
-    return told is None or told == held
+    answered = _answered(init)
+    return answered is None or answered == held
 
 
 def _held(fields: Mapping[str, Any]) -> Epoch:
@@ -323,9 +325,13 @@ def _error(operation: Operation) -> str | None:
     return None if operation.response is None else operation.response["error"]
 
 
-def _told(operation: Operation) -> Epoch | None:
+def _answered(operation: Operation) -> Epoch | None:
     """The producer id and epoch in a request's answer; None if they aren't known."""
-    told = operation.response or {}
-    if told.get("error") != "NONE" or "producer_id" not in told or "producer_epoch" not in told:
+    response = operation.response or {}
+    if (
+        response.get("error") != "NONE"
+        or "producer_id" not in response
+        or "producer_epoch" not in response
+    ):
         return None
-    return told["producer_id"], told["producer_epoch"]
+    return response["producer_id"], response["producer_epoch"]

@@ -42,7 +42,7 @@ def of_members(
 ) -> frozenset[str]:
     """The answers to a commit of this sender, in all possible states of the group."""
     machine = Machine(DRIVEN, KAFKA, protocol=protocol)
-    asked: dict[str, Any] = {
+    sender: dict[str, Any] = {
         "member": member or None,
         "instance": instance,
         "generation": generation,
@@ -67,7 +67,7 @@ def of_members(
         )
         if instance is not None:
             machine.put(static_members={} if holder is None else {instance: holder})
-        found.add(str(machine.copy().handle(_MEMBERS[request], **asked).reply.error))
+        found.add(str(machine.copy().handle(_MEMBERS[request], **sender).reply.error))
     return frozenset(found)
 
 
@@ -206,9 +206,9 @@ class Offset:
             if self.staged is not None and stable and self._hides_staged():
                 yield self, {"error": "UNSTABLE_OFFSET_COMMIT", "offset": -1}
             here = self.offset.copy()  # without the `staged` commit
-            told = here.handle("OffsetFetch", require_stable=stable, is_writing=False).reply
-            offset = -1 if told.committed is None else told.committed.offset
-            yield self, {"error": told.error, "offset": offset}
+            fetched = here.handle("OffsetFetch", require_stable=stable, is_writing=False).reply
+            offset = -1 if fetched.committed is None else fetched.committed.offset
+            yield self, {"error": fetched.error, "offset": offset}
             return
         if operation.request == "OffsetCommit":
             if "NONE" in self._of_members(operation):
@@ -243,14 +243,14 @@ class Offset:
     def _in_transaction(self, operation: Operation) -> Iterator[tuple[Offset, Mapping[str, Any]]]:
         """TxnOffsetCommit: a batch in the log of the group's offsets. The leader may verify it at
         the transaction's coordinator."""
-        yield from self._asked(operation, self._leader())
+        yield from self._by_leader(operation, self._leader())
         until = float("inf") if operation.end is None else operation.end
         if until - self.began >= self.expiration_ms and self.producers:
             leader = self._leader()
             leader.expire_producers()
-            yield from self._asked(operation, leader)
+            yield from self._by_leader(operation, leader)
 
-    def _asked(
+    def _by_leader(
         self, operation: Operation, leader: PartitionLeader
     ) -> Iterator[tuple[Offset, Mapping[str, Any]]]:
         fields, version = operation.fields, _version(operation)
@@ -409,13 +409,13 @@ class Offset:
                 continue
             for version in self.versions:
                 leader = self._leader()
-                told = leader.append_marker(
+                answer = leader.append_marker(
                     producer_id=producer_id,
                     producer_epoch=epoch,
                     result=result,
                     transaction_version=version,
                 )
-                if told.error != "NONE":
+                if answer.error != "NONE":
                     continue
                 after = self._copy()
                 after._keep(leader)
@@ -443,8 +443,12 @@ def _relayed(protocol: str, api_version: int | None) -> tuple[str, ...]:
 
 def _version(operation: Operation) -> int | None:
     """The transaction version of a TxnOffsetCommit; None if its API version isn't recorded."""
-    asked = operation.fields.get("api_version")
-    return None if asked is None else api_versions.transaction_version("TxnOffsetCommit", asked)
+    api_version = operation.fields.get("api_version")
+    return (
+        None
+        if api_version is None
+        else api_versions.transaction_version("TxnOffsetCommit", api_version)
+    )
 
 
 def _places(machine: Machine) -> Iterator[int]:

@@ -114,12 +114,12 @@ class Leader:
         """See Judged. The log's end never decreases, and an earlier offset is only answered while
         its batch is remembered."""
         end = self.leader.log_end_offset
-        return all(_told(o) >= end or self._may_be_at(o) for o in operations)
+        return all(_base_offset(o) >= end or self._may_be_at(o) for o in operations)
 
     def _may_be_at(self, operation: Operation) -> bool:
         """Whether a batch may be acknowledged now at its recorded offset: a new batch at the log's
         end, a duplicate at its remembered offset."""
-        offset, end = _told(operation), self.leader.log_end_offset
+        offset, end = _base_offset(operation), self.leader.log_end_offset
         if offset in (-1, end) or operation.fields["producer_id"] < 0:
             return offset in (-1, end)
         entry = self.producers.get(operation.fields["producer_id"])
@@ -217,9 +217,9 @@ class Leader:
         after.marked = {at: n for at, n in self.marked.items() if at != fields["producer_id"]}
         if refused is None or self._may_be_added(operation):
             answer = leader.append(**fields, guard=guard)
-            told = {"error": answer.error, "base_offset": answer.first_offset}
+            response = {"error": answer.error, "base_offset": answer.first_offset}
             unchanged = after.marked == self.marked and leader.machine.is_as(self.leader.machine)
-            yield (self if unchanged else after), told
+            yield (self if unchanged else after), response
             again = None
             if answer.is_duplicate and operation.response is not None:
                 again = self._started_again(fields["producer_id"], answer.first_offset)
@@ -373,7 +373,7 @@ class Leader:
         return None
 
 
-def _told(operation: Operation) -> int:
+def _base_offset(operation: Operation) -> int:
     """The offset in an operation's answer; -1 without one."""
     return (operation.response or {}).get("base_offset", -1)
 

@@ -23,11 +23,11 @@ COORDINATOR_REQUESTS: Final = ("InitProducerId", "AddPartitionsToTxn", "AddOffse
 GROUP_REQUESTS: Final = ("TxnOffsetCommit", "OffsetCommit", "OffsetFetch")
 """Requests to the coordinator of a group about its offset of a partition."""
 
-_Asked = Mapping[str, Any]
-_TO_WRITE: Final[tuple[str, _Asked]] = ("a topic is asked for", {"use": "WRITE"})
-_TO_READ: Final[tuple[str, _Asked]] = ("a topic is asked for", {"use": "READ"})
+_Fields = Mapping[str, Any]
+_TO_WRITE: Final[tuple[str, _Fields]] = ("a topic is asked for", {"use": "WRITE"})
+_TO_READ: Final[tuple[str, _Fields]] = ("a topic is asked for", {"use": "READ"})
 _OF_GROUP: Final = "a group is asked for"
-_ASKS: Final[dict[str, tuple[tuple[str, _Asked], ...]]] = {
+_ASKS: Final[dict[str, tuple[tuple[str, _Fields], ...]]] = {
     "InitProducerId": (("InitProducerId asks", {"has_id": True, "enable_2pc": False}),),
     "AddPartitionsToTxn": (
         ("AddPartitionsToTxn asks", {"from_broker": False}),
@@ -70,9 +70,9 @@ def _unauthorized(request: str, protocol: str) -> Iterator[str]:
     """The possible refusals of an authorizer."""
     machine = Machine(AUTHORIZATION, AUTHORIZERS, protocol=protocol)
     for event, said in _ASKS[request]:
-        asked = [each for each in machine.fields_of(event) if each in (*CHECKS, ANY_TOPIC)]
-        for may in product((False, True), repeat=len(asked)):
-            error = machine.handle(event, **dict(zip(asked, may, strict=True)), **said).reply.error
+        checks = [each for each in machine.fields_of(event) if each in (*CHECKS, ANY_TOPIC)]
+        for may in product((False, True), repeat=len(checks)):
+            error = machine.handle(event, **dict(zip(checks, may, strict=True)), **said).reply.error
             if error != "NONE":
                 yield str(error)
 

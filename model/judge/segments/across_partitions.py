@@ -210,19 +210,19 @@ def _open(of: OfProducer, folder: Path, begun: Begun, scope: Scope) -> Finding:
     if not (scope.has_newest and (of.is_known or scope.has_all)):
         why = "is open, and the transaction log isn't all here: nothing shows whether its end comes"
         return Finding(begun.file, begun.byte, f"{what} {why} ({when})", is_damage=True)
-    told = [when]
+    facts = [when]
     if of.newest is None:
-        told.append("no transactional id has had this producer")
+        facts.append("no transactional id has had this producer")
     else:
         state, at = of.newest.state, time_of(of.newest.timestamp)
-        told.append(
+        facts.append(
             f"{of.newest.transactional_id} is {state} in epoch {of.newest.producer_epoch} since "
             f"{at}"
         )
     here = [d for d in of.decisions if folder.name in d.partitions]
-    told += [_decided(here[-1]) if here else f"nothing was decided for {folder.name}"]
-    told += _causes(of, folder, begun)
-    return Finding(begun.file, begun.byte, f"{what} will get no end: {'; '.join(told)}")
+    facts += [_decided(here[-1]) if here else f"nothing was decided for {folder.name}"]
+    facts += _causes(of, folder, begun)
+    return Finding(begun.file, begun.byte, f"{what} will get no end: {'; '.join(facts)}")
 
 
 def _causes(of: OfProducer, folder: Path, begun: Begun) -> Iterator[str]:

@@ -177,8 +177,8 @@ def files_in(folder: Path) -> dict[str, tuple[int, int]]:
     for path in folder.glob("*"):
         if path.suffix in JUDGED:
             with suppress(FileNotFoundError):
-                told = path.stat()
-                found[path.name] = told.st_size, told.st_mtime_ns
+                status = path.stat()
+                found[path.name] = status.st_size, status.st_mtime_ns
     return found
 
 

@@ -350,14 +350,16 @@ class _Reading:
                     continue
                 is_here = base <= row["last_offset"] < end
                 entry = wanted.pop(row["last_offset"], None) if is_here else None
-                told = (row["producer_id"], row["first_offset"])
+                indexed = (row["producer_id"], row["first_offset"])
                 if entry is None:
                     what = f"no transaction of the segment is aborted at {row['last_offset']}"
                     if self.is_known_from_start:
                         self._say(path, byte, what)
-                elif told != (entry.producer_id, entry.first_offset):
+                elif indexed != (entry.producer_id, entry.first_offset):
                     what = f"producer {entry.producer_id}'s from offset {entry.first_offset}"
-                    self._say(path, byte, f"producer {told[0]}'s from offset {told[1]} is {what}")
+                    self._say(
+                        path, byte, f"producer {indexed[0]}'s from offset {indexed[1]} is {what}"
+                    )
                 elif row["last_stable_offset"] != entry.last_stable_offset:
                     stable = entry.last_stable_offset
                     self._say(

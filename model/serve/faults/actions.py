@@ -79,12 +79,12 @@ class Actions:
     def bump_epoch(self, _: Fault, transactional_id: str) -> str | None:
         """Sends a rival's InitProducerId for the id until it gets an epoch."""
         timeout_ms = self._cluster.coordinator.entries[transactional_id]["txn_timeout_ms"]
-        told = ""
+        error = ""
         for _try in range(_TRIES):
-            told = self._rivals(transactional_id, timeout_ms)
-            if told == "NONE":
+            error = self._rivals(transactional_id, timeout_ms)
+            if error == "NONE":
                 return None
-        return f"the rival gets {told}"
+        return f"the rival gets {error}"
 
     def skip_to_epoch(self, fault: Fault, transactional_id: str) -> str | None:
         """Raises the id's epoch to the fault's, as repeated InitProducerId requests would."""

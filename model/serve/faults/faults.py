@@ -84,13 +84,13 @@ class Matcher:
 
 
 def _matcher(given: Mapping[str, Any]) -> Matcher:
-    asked = given["request"]
+    request_name = given["request"]
     known = newest_of(NEWEST)
-    if asked not in known or asked == "ApiVersions":
-        there = one_of(asked[:MOST_TOLD], sorted(known.keys() - {"ApiVersions"}))
-        raise BadFaultError(f"no request is called {asked[:MOST_TOLD]!r}: {there}")
+    if request_name not in known or request_name == "ApiVersions":
+        there = one_of(request_name[:MOST_TOLD], sorted(known.keys() - {"ApiVersions"}))
+        raise BadFaultError(f"no request is called {request_name[:MOST_TOLD]!r}: {there}")
     only = {name: given[name] for name in _SAID if name in given}
-    return Matcher(asked, given.get("nth", 1), given.get("times", 1), only)
+    return Matcher(request_name, given.get("nth", 1), given.get("times", 1), only)
 
 
 _SAID: Final = ("transactional_id", "client_id", "topic", "group_id")
@@ -354,9 +354,9 @@ class Drawn:
     def text(self) -> str:
         """The result of all random faults as a line of text."""
         kinds = self.fired_kinds
-        told = ", ".join(f"{do} {count}" for do, count in sorted(kinds.items()))
+        counts = ", ".join(f"{do} {count}" for do, count in sorted(kinds.items()))
         line = f"faults at random, seed {self.seed}: {kinds.total()} fired of {self.count} drawn"
-        line += f" for {self.seen.total():,} requests" + f": {told}" * bool(told)
+        line += f" for {self.seen.total():,} requests" + f": {counts}" * bool(counts)
         idle = (fault for fault in self.faults if not fault.fired)
         why = self._failed + Counter(fault.failed or "it is still in flight" for fault in idle)
         if why:

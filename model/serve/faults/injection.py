@@ -54,8 +54,8 @@ class Faulted:
     def record(self, request: Request, begun: float, answer: Answer | Silence | None) -> None:
         """Records a request that arrived at `begun` (ms)."""
         if self.history is not None:
-            told = answer if isinstance(answer, Answer) else None
-            self.history.record(request, begun, now_ms(), told)
+            recorded = answer if isinstance(answer, Answer) else None
+            self.history.record(request, begun, now_ms(), recorded)
 
     async def _with_faults(self, request: Request) -> Answer | Silence:  # noqa: C901 (a branch for each fault)
         faults = self.faults.at(request)
@@ -172,11 +172,11 @@ class Faulted:
         connections, and the results of the faults."""
         lines = [f"{sum(answered.values()):,} requests answered"]
         if answered:
-            told = ", ".join(f"{name} {count:,}" for name, count in sorted(answered.items()))
-            lines[0] += f": {told}"
+            counts = ", ".join(f"{name} {count:,}" for name, count in sorted(answered.items()))
+            lines[0] += f": {counts}"
         if self._refused:
-            told = ", ".join(f"{what} {count:,}" for what, count in sorted(self._refused.items()))
-            lines.append(f"{self._refused.total():,} requests refused by the authorizer: {told}")
+            counts = ", ".join(f"{what} {count:,}" for what, count in sorted(self._refused.items()))
+            lines.append(f"{self._refused.total():,} requests refused by the authorizer: {counts}")
         for client, one in refused.items():
             times = one.times
             which = f"{times} connection{'s' * (times > 1)} of {client}"

@@ -14,7 +14,7 @@ from .partitions import Partitions
 _TOPIC, _BROKER = 2, 4
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 """The operations of IncrementalAlterConfigs (AlterConfigOp.OpType)."""
-_Told = tuple[str, str | None]
+_ErrorAndMessage = tuple[str, str | None]
 
 
 class ConfigApis:
@@ -29,7 +29,9 @@ class ConfigApis:
             "IncrementalAlterConfigs": self.alter,
         }
 
-    def _refusal(self, request: Request, resource: Mapping[str, Any], operation: str) -> _Told:
+    def _refusal(
+        self, request: Request, resource: Mapping[str, Any], operation: str
+    ) -> _ErrorAndMessage:
         """The error of a request about the settings of a resource, or NONE, and its message."""
         kind, name = resource["resource_type"], resource["resource_name"]
         if kind == _TOPIC:
@@ -62,7 +64,7 @@ class ConfigApis:
                 wanted = resource["configuration_keys"]
                 known = self._settings.of_topics if kind == _TOPIC else BROKER
                 configs = [
-                    self._told(kind, name, key, setting, has_synonyms, has_documentation)
+                    self._entry(kind, name, key, setting, has_synonyms, has_documentation)
                     for key, setting in known.items()
                     if not wanted or key in wanted
                 ]
@@ -72,7 +74,7 @@ class ConfigApis:
             )  # fmt: skip
         return Answer({"results": answer})
 
-    def _told(
+    def _entry(
         self,
         kind: int,
         resource: str,
@@ -113,7 +115,7 @@ class ConfigApis:
             )
         return Answer({"responses": answer})
 
-    def _altered(self, request: Request, resource: Mapping[str, Any]) -> _Told:
+    def _altered(self, request: Request, resource: Mapping[str, Any]) -> _ErrorAndMessage:
         name, given = resource["resource_name"], resource["configs"]
         if resource["resource_type"] == _BROKER:
             return "INVALID_REQUEST", "brokers in memory take their settings from --broker-config"
@@ -137,20 +139,20 @@ class ConfigApis:
         return "NONE", None
 
     def _change(
-        self, topic: str, values: dict[str, str | None], asked: Mapping[str, Any]
+        self, topic: str, values: dict[str, str | None], change: Mapping[str, Any]
     ) -> str | None:
         """Makes one change of IncrementalAlterConfigs. Returns the error message, or None."""
-        name, operation = asked["name"], asked["config_operation"]
+        name, operation = change["name"], change["config_operation"]
         setting = self._settings.of_topics.get(name)
         if operation == _DELETE:
             values.pop(name, None)
         elif setting is None:
             return f"Unknown topic config name: {name}"
         elif operation == _SET:
-            values[name] = asked["value"]
+            values[name] = change["value"]
         elif operation in (_APPEND, _SUBTRACT) and setting.kind == "list":
             there = [each for each in self._settings.topic(topic, name).split(",") if each]
-            more = [each for each in (asked["value"] or "").split(",") if each]
+            more = [each for each in (change["value"] or "").split(",") if each]
             kept = [each for each in there if operation == _APPEND or each not in more]
             added = [each for each in more if operation == _APPEND and each not in there]
             values[name] = ",".join((*kept, *added))

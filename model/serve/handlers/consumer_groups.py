@@ -46,7 +46,7 @@ class Member:
     previous_epoch: int = -1
     assigned: set[Place] = field(default_factory=set[Place])
     revoking: set[Place] = field(default_factory=set[Place])
-    told: set[Place] | None = None
+    reported: set[Place] | None = None
     """The assignment in the member's last answer."""
 
 
@@ -135,8 +135,8 @@ class ConsumerGroupApis:
             "member_epoch": member.epoch,
             "heartbeat_interval": HEARTBEAT_MS,
         }
-        if epoch == _JOINS or member.told != member.assigned:
-            member.told = set(member.assigned)
+        if epoch == _JOINS or member.reported != member.assigned:
+            member.reported = set(member.assigned)
             answer["assignment"] = {"topic_partitions": self._by_topic(member.assigned)}
         return Answer(answer)
 
@@ -182,11 +182,11 @@ class ConsumerGroupApis:
             return "FENCED_MEMBER_EPOCH"
         return "NONE"
 
-    def _repeats(self, member: Member, asked: Mapping[str, Any]) -> bool:
+    def _repeats(self, member: Member, body: Mapping[str, Any]) -> bool:
         """Whether a member repeats its old epoch because it missed the answer with the new one
         (throwIfConsumerGroupMemberEpochIsInvalid)."""
-        owned = self._owned(asked["topic_partitions"])
-        is_before = asked["member_epoch"] == member.previous_epoch
+        owned = self._owned(body["topic_partitions"])
+        is_before = body["member_epoch"] == member.previous_epoch
         return is_before and owned is not None and owned <= member.assigned
 
     def _owned(self, given: Iterable[Mapping[str, Any]] | None) -> set[Place] | None:

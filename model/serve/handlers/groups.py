@@ -164,8 +164,8 @@ class GroupApis:
             return answer
         group = self.known(name)
         if group is None or name in self.others:
-            is_told = request.version >= _KNOWS_NOT_FOUND
-            error = "GROUP_ID_NOT_FOUND" if is_told else "NONE"
+            knows_error = request.version >= _KNOWS_NOT_FOUND
+            error = "GROUP_ID_NOT_FOUND" if knows_error else "NONE"
             return answer | {"error_code": error, "group_state": "Dead"}
         if request.fields.get("include_authorized_operations", False):
             answer["authorized_operations"] = operations(
@@ -248,11 +248,11 @@ class GroupApis:
         return Answer({"results": answer})
 
 
-def identity(asked: Mapping[str, Any]) -> Identity:
+def identity(body: Mapping[str, Any]) -> Identity:
     """The sender's identity. Fields that the request's version lacks are empty."""
     # OffsetCommit has a longer name for the generation
-    generation = asked.get("generation_id_or_member_epoch", asked.get("generation_id", -1))
-    return Identity(asked.get("member_id", ""), generation, asked.get("group_instance_id"))
+    generation = body.get("generation_id_or_member_epoch", body.get("generation_id", -1))
+    return Identity(body.get("member_id", ""), generation, body.get("group_instance_id"))
 
 
 def _state(group: Group) -> str:

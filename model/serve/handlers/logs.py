@@ -277,9 +277,9 @@ class LogApis:
         return responses, size, is_refused
 
     def _read(
-        self, topic: str, asked: Mapping[str, Any], isolation_level: int, most: int, size: int
+        self, topic: str, part: Mapping[str, Any], isolation_level: int, most: int, size: int
     ) -> dict[str, Any]:
-        number, offset = asked["partition"], asked["fetch_offset"]
+        number, offset = part["partition"], part["fetch_offset"]
         leader = self._partitions.leader(topic, number)
         if not leader.log_start_offset <= offset <= leader.log_end_offset:
             return _unread("OFFSET_OUT_OF_RANGE")
@@ -476,10 +476,10 @@ def _unread(error: str) -> dict[str, Any]:
     return {"error_code": error, **nothing, "records": b"", "aborted_transactions": None}
 
 
-def _epoch_error(asked: Mapping[str, Any]) -> str | None:
+def _epoch_error(part: Mapping[str, Any]) -> str | None:
     """The error of a client with another leader epoch, or None
     (Partition.checkCurrentLeaderEpoch)."""
-    given = asked.get("current_leader_epoch", -1)
+    given = part.get("current_leader_epoch", -1)
     if given > LEADER_EPOCH:
         return "UNKNOWN_LEADER_EPOCH"
     return "FENCED_LEADER_EPOCH" if 0 <= given < LEADER_EPOCH else None

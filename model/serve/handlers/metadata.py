@@ -86,7 +86,7 @@ class Nodes:
         """The rack of a broker."""
         return self.racks[self.ids.index(node) % len(self.racks)] if self.racks else None
 
-    def told(self) -> list[dict[str, Any]]:
+    def entries(self) -> list[dict[str, Any]]:
         """The brokers' entries in answers."""
         return [
             {"node_id": node, "broker_id": node, "host": host, "port": port,
@@ -151,10 +151,10 @@ class MetadataApis:
             names = [name for name in self._partitions.names if self._seen(request, name) is None]
             topics = [self._topic(request, name, makes=False) for name in names]
         else:
-            topics = [self._asked(request, topic, makes) for topic in body]
+            topics = [self._requested_topic(request, topic, makes) for topic in body]
         return Answer(
             {
-                "brokers": self._nodes.told(),
+                "brokers": self._nodes.entries(),
                 "cluster_id": CLUSTER_ID,
                 "controller_id": self._nodes.first,
                 "topics": topics,
@@ -162,7 +162,9 @@ class MetadataApis:
             }
         )
 
-    def _asked(self, request: Request, topic: Mapping[str, Any], makes: bool) -> dict[str, Any]:
+    def _requested_topic(
+        self, request: Request, topic: Mapping[str, Any], makes: bool
+    ) -> dict[str, Any]:
         """The entry of a topic that was requested by name or (from version 10 on) by id."""
         topic_id = topic.get("topic_id")
         if topic_id is None and topic["name"] is not None:
@@ -238,7 +240,7 @@ class MetadataApis:
             return Answer({"error_code": "UNSUPPORTED_ENDPOINT_TYPE"})
         return Answer(
             {
-                "brokers": self._nodes.told(),
+                "brokers": self._nodes.entries(),
                 "cluster_id": CLUSTER_ID,
                 "controller_id": self._nodes.first,
                 "cluster_authorized_operations": self._on_cluster(request),

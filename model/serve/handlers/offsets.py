@@ -169,13 +169,13 @@ class OffsetApis:
         ]
         return Answer({"groups": groups})
 
-    def _of_group(self, request: Request, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _of_group(self, request: Request, group: Mapping[str, Any]) -> dict[str, Any]:
         """The offsets of one group."""
-        group_id, wanted = asked["group_id"], asked["topics"]
+        group_id, wanted = group["group_id"], group["topics"]
         stable = request.fields.get("require_stable", False)
         error = self._groups.refusal(request, group_id)
-        if error == "NONE" and asked.get("member_epoch", -1) >= 0:
-            of = Identity(asked["member_id"] or "", asked["member_epoch"])
+        if error == "NONE" and group.get("member_epoch", -1) >= 0:
+            of = Identity(group["member_id"] or "", group["member_epoch"])
             error, _ = self._consumer_groups.check(group_id, of, request)
         if error != "NONE":
             return {"error_code": error, "topics": []}

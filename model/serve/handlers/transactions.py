@@ -16,7 +16,7 @@ from ...wire.listener import Answer, Request
 from .metadata import Nodes
 from .partitions import OFFSETS_TOPIC, Partitions, partition_name, place_of
 
-Asked = Mapping[str, Any]
+Transaction = Mapping[str, Any]
 
 
 class TransactionApis:
@@ -102,13 +102,15 @@ class TransactionApis:
             }
         )
 
-    def _added(self, request: Request, asked: Asked) -> list[dict[str, Any]]:
+    def _added(self, request: Request, transaction: Transaction) -> list[dict[str, Any]]:
         """The answers for one transaction's partitions, by topic. If a partition doesn't exist,
         none is added (KafkaApis.handleAddPartitionsToTxnRequest)."""
-        places = [(topic["name"], n) for topic in asked["topics"] for n in topic["partitions"]]
+        places = [
+            (topic["name"], n) for topic in transaction["topics"] for n in topic["partitions"]
+        ]
         unauthorized = self._cluster.unauthorized(
             request.principal,
-            asked["transactional_id"],
+            transaction["transactional_id"],
             starmap(partition_name, places),
             request.version,
         )
@@ -122,7 +124,7 @@ class TransactionApis:
         if refused:
             errors = dict.fromkeys(places, REFUSED_WITH_OTHERS) | refused
         else:
-            errors = self._errors(request, asked, places)
+            errors = self._errors(request, transaction, places)
         return [
             {
                 "name": topic["name"],
@@ -131,7 +133,7 @@ class TransactionApis:
                     for n in topic["partitions"]
                 ],
             }
-            for topic in asked["topics"]
+            for topic in transaction["topics"]
         ]
 
     def _refusal(self, request: Request, topic: str, number: int) -> str | None:
@@ -143,12 +145,16 @@ class TransactionApis:
         return None if self._partitions.has(topic, number) else "UNKNOWN_TOPIC_OR_PARTITION"
 
     def _errors(
-        self, request: Request, asked: Asked, places: list[tuple[str, int]]
+        self, request: Request, transaction: Transaction, places: list[tuple[str, int]]
     ) -> dict[tuple[str, int], str]:
-        about = (asked["transactional_id"], asked["producer_id"], asked["producer_epoch"])
+        about = (
+            transaction["transactional_id"],
+            transaction["producer_id"],
+            transaction["producer_epoch"],
+        )
         partitions = {place: partition_name(*place) for place in places}
         of = self._of(request, about[0])
-        if asked.get("verify_only"):
+        if transaction.get("verify_only"):
             answer = of.verify_partitions(*about, partitions.values())
             return {place: answer[name] for place, name in partitions.items()}
         error = self._cluster.add_partitions(
@@ -228,11 +234,11 @@ class TransactionApis:
         )
 
 
-def _identity(told: ProducerIdAndEpoch) -> Answer:
+def _identity(answer: ProducerIdAndEpoch) -> Answer:
     return Answer(
         {
-            "error_code": told.error,
-            "producer_id": told.producer_id,
-            "producer_epoch": told.producer_epoch,
+            "error_code": answer.error,
+            "producer_id": answer.producer_id,
+            "producer_epoch": answer.producer_epoch,
         }
     )

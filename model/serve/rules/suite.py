@@ -70,16 +70,16 @@ class _Transaction:
     """The records of a transaction, and its reported outcome."""
 
     sent: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
-    told: str | None = None
+    outcome: str | None = None
 
 
 @dataclass
 class _Loose:
-    """A record without a transaction. `told` is the answer of the first `flush` after it."""
+    """A record without a transaction. `answer` is the answer of the first `flush` after it."""
 
     partition: int
     value: str
-    told: str | None = None
+    answer: str | None = None
 
 
 @dataclass
@@ -185,14 +185,14 @@ def _keep(run: _Run, step: Step, name: str, said: str) -> None:
     """Keeps the answer to a producer's call."""
     mine = run.transactions[step.by]
     if name == "send" and said != OK and run.loose:
-        run.loose[-1].told = said
+        run.loose[-1].answer = said
     if name == "flush":
         for one in run.loose:
-            one.told = one.told or said
-    if name in ("commitTransaction", "abortTransaction") and mine and mine[-1].told is None:
-        mine[-1].told = {"commitTransaction": "committed", "abortTransaction": "aborted"}[name]
+            one.answer = one.answer or said
+    if name in ("commitTransaction", "abortTransaction") and mine and mine[-1].outcome is None:
+        mine[-1].outcome = {"commitTransaction": "committed", "abortTransaction": "aborted"}[name]
         if said != OK:
-            mine[-1].told = "unknown" if name == "commitTransaction" else None
+            mine[-1].outcome = "unknown" if name == "commitTransaction" else None
     if step.wanted is Wanted.OK and said != OK:
         run.wrong.append(f"{name} fails: {said[:200]}")
     if step.wanted is Wanted.FAILS and said == OK:
@@ -281,18 +281,18 @@ def _in_the_log(run: _Run, server: Server) -> Iterator[str]:
     for one in every:
         there = [value in committed[partition] for partition, value in one.sent]
         names = ", ".join(value[:20] for _, value in one.sent)
-        if one.told == "committed" and not all(there):
+        if one.outcome == "committed" and not all(there):
             yield f"a transaction is reported committed, and not all of it is read ({names})"
-        if one.told == "aborted" and any(there):
+        if one.outcome == "aborted" and any(there):
             yield f"a transaction is reported aborted, and is read ({names})"
         if any(there) and not all(there):
             yield f"a transaction is committed in part ({names})"
-        if one.told is None and any(there):
+        if one.outcome is None and any(there):
             yield f"a transaction that the application didn't commit is read ({names})"
     for one in run.loose:
-        if one.told == OK and one.value not in committed[one.partition]:
+        if one.answer == OK and one.value not in committed[one.partition]:
             yield f"record {one.value[:20]} is acknowledged, and isn't in the log"
-    if is_open and all(each.told in ("committed", "aborted") for each in every):
+    if is_open and all(each.outcome in ("committed", "aborted") for each in every):
         yield "a transaction hangs: its end is reported, and a leader has it open"
 
 

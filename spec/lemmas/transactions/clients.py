@@ -166,8 +166,8 @@ no_later_connection = invariant(
                 for m in (_init, _init_answer, _end, _end_answer)
             ),
             *(
-                asked.is_set.implies(asked.value <= own_connection)
-                for asked in (coordinator.asked_by[i], coordinator.fenced_for[i])
+                number.is_set.implies(number.value <= own_connection)
+                for number in (coordinator.asked_by[i], coordinator.fenced_for[i])
             ),
         ),
     ),

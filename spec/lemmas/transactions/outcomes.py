@@ -231,14 +231,14 @@ def _may_commit(of_id: Expression, epoch: Expression) -> Expression:
 
 def _is_asked(of_id: Expression, epoch: Expression) -> Expression:
     """The same, or whether somebody has asked for it."""
-    asked = in_flight("ask", EndTxn, k)
+    request = in_flight("ask", EndTxn, k)
     return _may_commit(of_id, epoch) | any_of(
         k,
-        asked,
+        request,
         all_true(
-            asked.result == Result.COMMIT,
-            asked.producer_id == of_id,
-            asked.producer_epoch == epoch,
+            request.result == Result.COMMIT,
+            request.producer_id == of_id,
+            request.producer_epoch == epoch,
         ),
     )
 

@@ -13,10 +13,11 @@ final class Epochs {
     static void inTurn(Run run, int decisions) throws Exception {
         try (AdminClient admin = AdminClient.create(run.broker())) {
             String id = run.transactionalId();
-            TransactionDescription told =
+            TransactionDescription description =
                 admin.describeTransactions(List.of(id)).description(id).get();
-            assertTrue(told.producerEpoch() <= decisions, "epoch " + told.producerEpoch()
-                + " after " + decisions + " decisions: " + told);
+            assertTrue(description.producerEpoch() <= decisions,
+                "epoch " + description.producerEpoch() + " after " + decisions + " decisions: "
+                    + description);
         }
     }
 }

@@ -43,7 +43,7 @@ final class Run implements AutoCloseable {
     private final int partitions;
     private final Map<String, String> settings;
     private final Process proxy;
-    private final BufferedReader told;
+    private final BufferedReader output;
     private final String bootstrap;
     private final Map<String, KafkaProducer<String, String>> producers = new TreeMap<>();
     private final Map<String, ExecutorService> threads = new HashMap<>();
@@ -66,8 +66,8 @@ final class Run implements AutoCloseable {
         proxy = new ProcessBuilder(COMMAND, "proxy", "--upstream", BROKER,
                 "--listen", "127.0.0.1:0", "--script", faults.getPath())
             .redirectErrorStream(true).start();
-        told = proxy.inputReader();
-        String line = told.readLine();
+        output = proxy.inputReader();
+        String line = output.readLine();
         if (line == null || !line.contains("bootstrap.servers=")) {
             throw new IllegalStateException("the proxy doesn't start: " + line);
         }
@@ -133,7 +133,7 @@ final class Run implements AutoCloseable {
         }
     }
 
-    /** Waits until what a client was told to do is done. */
+    /** Waits until the last call of a client is done. */
     void await(String client) throws Exception {
         Future<?> done = last.get(client);
         if (done != null) {
@@ -203,7 +203,7 @@ final class Run implements AutoCloseable {
         Thread.sleep(SETTLING_MS);
         proxy.toHandle().destroy();  // what it tells at its end can still be read
         StringBuilder report = new StringBuilder();
-        for (String line = told.readLine(); line != null; line = told.readLine()) {
+        for (String line = output.readLine(); line != null; line = output.readLine()) {
             report.append(line).append('\n');
         }
         ended = true;
@@ -225,7 +225,7 @@ final class Run implements AutoCloseable {
         }
     }
 
-    /** Read as committed is what was told to be, and nothing that nobody has asked to commit. */
+    /** Read as committed is what was reported so, and nothing that nobody has asked to commit. */
     void committedAsTold() {
         Set<String> read = read();
         outcomes.forEach((transaction, outcome) -> {

@@ -385,10 +385,10 @@ class Coordinator(LocalSteps):
         epochs = sorted(
             epoch for epoch in {at - 1, at, at + 1, at + 2, 0, LARGEST - 1} if 0 <= epoch <= LARGEST
         )
-        asked = {"producer": 0, "connection": 0}
+        sender = {"producer": 0, "connection": 0}
         expected = [(-1, -1), *((i, e) for i in ids for e in epochs if self._expects)]
         for producer_id, epoch in expected:
-            fields = asked | {
+            fields = sender | {
                 "expected_id": max(producer_id, 0),
                 "expected_epoch": epoch,
                 "transaction_timeout_ms": ASKED_TIMEOUT_MS,
@@ -399,10 +399,10 @@ class Coordinator(LocalSteps):
             for epoch in epochs:
                 held = {"producer_id": producer_id, "producer_epoch": epoch}
                 for version in self.versions:
-                    yield from _adds(asked | held, producer_id, epoch, version)
+                    yield from _adds(sender | held, producer_id, epoch, version)
                     yield from self._by_leader(held, producer_id, epoch, version)
                     for commits, result in enumerate(("ABORT", "COMMIT")):
-                        fields = asked | held | {"result": result}
+                        fields = sender | held | {"result": result}
                         numbers = producer_id, epoch, commits, 0, 0
                         yield _Event(3, "EndTxn", fields, version, numbers)
                     if entry.pending == _FENCE and epoch > at + 1 - entry.failed_fence:

@@ -241,9 +241,9 @@ class Leader(LocalSteps):
     def _partition(self, machine: Machine) -> Partition:
         entry = machine.at("producers", PRODUCER_ID)
         question = machine.at("verification_states", PRODUCER_ID)
-        asked = (0, 0, 0, 0, 0)
+        question_fields = (0, 0, 0, 0, 0)
         if question is not None:
-            asked = (
+            question_fields = (
                 1,
                 question.epoch,
                 question.lowest_sequence,
@@ -257,7 +257,7 @@ class Leader(LocalSteps):
         )
         return Partition(
             int(entry.producer_epoch >= 0), entry.producer_epoch, entry.coordinator_epoch,
-            -1 if first is None else first, entry.last_timestamp, batches, *asked,
+            -1 if first is None else first, entry.last_timestamp, batches, *question_fields,
             machine["log_start_offset"], machine["log_end_offset"],
         )  # fmt: skip
 

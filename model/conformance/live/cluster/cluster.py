@@ -225,12 +225,12 @@ class LiveCluster:
             )
         return brokers
 
-    def _brokers_of(self, told: Mapping[str, Any]) -> dict[int, tuple[str, int]]:
+    def _brokers_of(self, answer: Mapping[str, Any]) -> dict[int, tuple[str, int]]:
         """The brokers in an answer to Metadata. Notes the controller."""
-        brokers = {one["node_id"]: (one["host"], one["port"]) for one in told["brokers"] or ()}
-        known = told["controller_id"] in brokers
+        brokers = {one["node_id"]: (one["host"], one["port"]) for one in answer["brokers"] or ()}
+        known = answer["controller_id"] in brokers
         self.any = next(iter(brokers), -1)
-        self.controller = told["controller_id"] if known else self.any
+        self.controller = answer["controller_id"] if known else self.any
         return brokers
 
     def lacking(self) -> list[Lacking]:
@@ -270,7 +270,7 @@ class LiveCluster:
         """
         version = self.newest(name) if version is None else version
         try:
-            answer = self._asked(node, name, fields, version)
+            answer = self._response(node, name, fields, version)
         except NoAnswerError as error:
             self.is_hurt, self._hurt_at = True, node
             if isinstance(error, SilentError):
@@ -288,7 +288,7 @@ class LiveCluster:
             raise NoAnswerError(self._first.place, name, what)
         return answer
 
-    def _asked(
+    def _response(
         self, node: int, name: str, fields: Mapping[str, Any], version: int
     ) -> dict[str, Any]:
         self.sent += 1

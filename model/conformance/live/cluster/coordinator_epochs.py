@@ -19,11 +19,11 @@ class Terms:
         self._epochs = cluster.coordinator_epochs()
         self._begun: dict[int, int] = {}
 
-    def learn(self, transactional_id: str | None, told: Mapping[str, Any]) -> None:
+    def learn(self, transactional_id: str | None, response: Mapping[str, Any]) -> None:
         """Takes a response to this transactional id, which may have a producer id."""
-        if transactional_id and self._epochs and told.get("producer_id", -1) >= 0:
+        if transactional_id and self._epochs and response.get("producer_id", -1) >= 0:
             partition = partition_for(transactional_id, len(self._epochs))
-            self._begun[told["producer_id"]] = self._epochs[partition]
+            self._begun[response["producer_id"]] = self._epochs[partition]
 
     def of(self, producer_id: int) -> int:
         """The coordinator epoch of a producer id; 0 if no response had the id."""

@@ -35,12 +35,12 @@ class MissingPermissionError(BrokerError):
         super().__init__(f"{place} refuses {request} with {error}: the user needs {need}")
 
 
-def refusal(told: Mapping[str, Any], asked: Mapping[str, Any] | None = None) -> str | None:
+def refusal(response: Mapping[str, Any], request: Mapping[str, Any] | None = None) -> str | None:
     """The authorization error anywhere in a response, or None. A request for two-phase commit
     (KIP-939) has None: brokers without it give the same error as an answer."""
-    if asked is not None and asked.get("enable2_pc"):
+    if request is not None and request.get("enable2_pc"):
         return None
-    for name, value in told.items():
+    for name, value in response.items():
         if isinstance(value, str):
             if value.endswith(_SUFFIX) and name.endswith("error_code"):
                 return value

@@ -187,11 +187,15 @@ class Node:
             *((name, shape(entry), self._behind(name)) for name, entry in entries),
         )
 
-    def _ahead(self, told: tuple[int, int]) -> int:
+    def _ahead(self, identity: tuple[int, int]) -> int:
         """The difference between a client's epoch and the leader's, at most 2; 3 if the leader
         doesn't know the producer."""
         producers = self.cluster.leader(PARTITION).producers
-        return min(told[1] - producers[told[0]].producer_epoch, 2) if told[0] in producers else 3
+        return (
+            min(identity[1] - producers[identity[0]].producer_epoch, 2)
+            if identity[0] in producers
+            else 3
+        )
 
     def _behind(self, name: str) -> int:
         """The difference between an entry's epoch and its client's, at most 2; 3 without a
@@ -217,8 +221,8 @@ def _rounded(value: Any) -> Hashable:
         case bool() | str() | None:
             return value
         case int():
-            is_told = value <= 1 or value == SHORT_MS or 0 <= LARGEST_EPOCH - value < 3
-            return value if is_told else 2
+            is_exact = value <= 1 or value == SHORT_MS or 0 <= LARGEST_EPOCH - value < 3
+            return value if is_exact else 2
         case Mapping():
             every = cast("Mapping[Any, Any]", value).values()
             return tuple(sorted((_rounded(each) for each in every), key=str))
@@ -386,25 +390,25 @@ def ways(
 
 
 def moves(
-    told: Mapping[str | None, tuple[int, int]],
+    identities: Mapping[str | None, tuple[int, int]],
     sent: Mapping[tuple[int, int], int],
     place: int,
     versions: Versions,
 ) -> Iterator[Line]:
     """The lines that a client can send after `place` lines, the right ones first, then wrong
     ones."""
-    yield from _beginnings(told, versions)
-    for name, own in told.items():
-        others = [other for other in told.values() if other[0] != own[0]]
+    yield from _beginnings(identities, versions)
+    for name, own in identities.items():
+        others = [other for other in identities.values() if other[0] != own[0]]
         every = _identities(own, others)
         if name is not None:
             yield from _of_coordinator(name, every, versions)
         yield from _batches(name, every, sent, versions)
         for who in every[:3]:
             yield from _markers(who, versions)
-    if told:
+    if identities:
         yield {"sleep_ms": SHORT_MS + 1}
-    if place == 1 and "a" in told:
+    if place == 1 and "a" in identities:
         for epoch in LAST_EPOCHS:
             yield {"skip_to_epoch": epoch, "transactional_id": "a"}
 
@@ -470,22 +474,24 @@ def _request(name: str, version: int, **fields: Any) -> Line:
     return {"request": name, **fields, "api_version": version}
 
 
-def _beginnings(told: Mapping[str | None, tuple[int, int]], versions: Versions) -> Iterator[Line]:
+def _beginnings(
+    identities: Mapping[str | None, tuple[int, int]], versions: Versions
+) -> Iterator[Line]:
     """The possible InitProducerId requests."""
     name = "a"
     for version in variants("InitProducerId", versions):
         body = {"transactional_id": name, "transaction_timeout_ms": USUAL_MS}
         yield _request("InitProducerId", version, **body)
-        if name in told and version >= HELD_FROM:
-            every = _identities(told[name], [])
+        if name in identities and version >= HELD_FROM:
+            every = _identities(identities[name], [])
             for who in (*every, every[0] | {"producer_epoch": -1}):
                 yield _request("InitProducerId", version, **body, **who)
     (newest, *_) = variants("InitProducerId", versions)
     short = {"transactional_id": name, "transaction_timeout_ms": SHORT_MS}
     yield _request("InitProducerId", newest, **short)
-    if None not in told:
+    if None not in identities:
         yield _request("InitProducerId", newest, transactional_id=None)
-    if not told:
+    if not identities:
         yield _request("InitProducerId", newest, transactional_id="")
         yield _request("InitProducerId", newest, **short | {"transaction_timeout_ms": 0})
         for field in ("enable_2pc", "keep_prepared_txn") if newest >= TWO_PHASE_FROM else ():

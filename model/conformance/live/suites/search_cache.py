@@ -36,10 +36,10 @@ class Searches:
         self._cache = cache
 
     def found(
-        self, asked: Mapping[str, Any], search: Callable[[], Mapping[RowName, Way]]
+        self, arguments: Mapping[str, Any], search: Callable[[], Mapping[RowName, Way]]
     ) -> Mapping[RowName, Way]:
         """The ways that this search finds. The search runs only if the cache doesn't have them."""
-        key = hashlib.sha256(f"{json.dumps(asked, sort_keys=True)} {_sources()}".encode())
+        key = hashlib.sha256(f"{json.dumps(arguments, sort_keys=True)} {_sources()}".encode())
         known = self._cache.get(key.hexdigest())
         if known is not None:
             return {

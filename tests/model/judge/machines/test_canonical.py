@@ -115,7 +115,7 @@ def test_a_form_does_what_its_state_does(random: Random, release: str) -> None:
                 key: (can[key, is_answered], after) for (key, is_answered), after in found.items()
             }
         taken = [exact.take(step, now, IDS[0]) for step in STEPS]
-        form.told = form.held  # a client knows the epoch
+        form.last_answered = form.held  # a client knows the epoch
         can = {(after.key(), str(answer)): after for after, answer in filter(None, taken)}
         events = {(really(after), str(answer)): after for after, answer in form.events(now, now)}
         assert can.keys() == events.keys()

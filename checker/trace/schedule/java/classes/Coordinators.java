@@ -343,7 +343,7 @@ final class Coordinators {
         check(!state().contains("prepare"), "the transaction is " + state() + " for good");
     }
 
-    /** A client that was told its producer id and epoch has those. */
+    /** A client that was given its producer id and epoch has those. */
     void answerStands() throws InterruptedException {
         settle();
         for (Client client : clients.values()) {

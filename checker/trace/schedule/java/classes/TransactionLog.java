@@ -61,7 +61,7 @@ final class TransactionLog {
         return !callbacks.isEmpty();
     }
 
-    /** The record that waits longest is in the log, and whoever wrote it is told. */
+    /** The record that waits longest is in the log, and whoever wrote it has the answer. */
     void append() {
         Object records = waiting.remove();
         for (Object batch : batches(records)) {
@@ -107,7 +107,7 @@ final class TransactionLog {
         }
     }
 
-    /** The record that waits longest is in the log, and nobody is told so yet. */
+    /** The record that waits longest is in the log, and nobody has the answer yet. */
     void appendUntold() {
         Consumer<Errors> callback = callbacks.remove();
         callbacks.addFirst(error -> { });
@@ -115,7 +115,7 @@ final class TransactionLog {
         callbacks.addFirst(callback);
     }
 
-    /** Whoever waits is told that this is no leader any more. */
+    /** Whoever waits gets the answer that this is no leader any more. */
     void lose() {
         waiting.clear();
         while (isWaiting()) {
@@ -145,8 +145,8 @@ final class TransactionLog {
         Type[] types = call.getMethod().getGenericParameterTypes();
         for (int at = 0; at < types.length; at++) {
             if (types[at].getTypeName().startsWith("scala.Function1<")) {
-                scala.Function1<Object, Object> told = call.getArgument(at);
-                told.apply(types[at].getTypeName().startsWith("scala.Function1<java.util.Map")
+                scala.Function1<Object, Object> callback = call.getArgument(at);
+                callback.apply(types[at].getTypeName().startsWith("scala.Function1<java.util.Map")
                     ? answer : scala.jdk.javaapi.CollectionConverters.asScala(answer));
                 return;
             }
