@@ -43,7 +43,7 @@ from epochfence.tests.mutation.scenarios import BASELINE, renew_baseline, trials
 from epochfence.tests.mutation.together import AT_ONCE
 
 KEPT = ROOT / "build" / "mutation.jsonl"
-MACHINERY = ("answers", "judge", "mutants", "scenarios", "together")
+MACHINERY = ("judge", "mutants", "scenarios", "together")
 
 
 def chosen(arguments: argparse.Namespace) -> list[str]:
@@ -107,6 +107,7 @@ def records(*, quick: bool) -> Records:
     folders = dict.fromkeys((SPEC, *(path.parent for path in AT_REAL_RANGES)))
     every = (path for room in folders for path in room.rglob("*"))
     tests = [path for path in every if path.suffix in (".py", ".json")]
+    tests.append(Path(__file__).with_name("answers.py"))
     later = digest([*tests, SPEC.parent / "conftest.py"], now)
     return Records(KEPT, now, later, by_run=frozenset(("properties", "coverage")))
 
