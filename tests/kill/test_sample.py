@@ -35,6 +35,7 @@ def test_disturbed_runs_come_to_the_same(
     for number, kind in enumerate(kinds):
         place = tmp_path / str(number)
         place.mkdir()
+        surface.prepare(place)
         drawn = random.Random(f"{seed} {surface.name} {number}")
         assert DISTURBANCES[kind](surface, normal, place, drawn).wrong == ""
 
