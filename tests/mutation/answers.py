@@ -29,7 +29,7 @@ from epochfence.model.engine import machine
 from epochfence.model.engine.compiler.program import Program
 from epochfence.model.engine.interpreter import Interpreter, Step
 from epochfence.tests.mutation.mutants import Mutant, faults
-from epochfence.tests.spec.alterations import with_rows
+from epochfence.tests.spec.alterations import with_reduced
 
 ROOT = Path(__file__).parents[2]
 SPEC = ROOT / "tests" / "spec"
@@ -240,9 +240,7 @@ def _with(mutant: Mutant, instance: Instance) -> Instance:
     for table in system.tables:
         changed = of_machine(mutant, table)
         if changed is not table:
-            if system.reduced is not None:  # what the fault leaves out isn't added again
-                system.reduced.are_done((changed,))
-            faulty = with_rows(faulty, table, changed.rows)
+            faulty = with_reduced(faulty, table, changed.rows)
     if faulty is system:
         return replace(instance)
     known = system.protocols.features_at(instance.protocol)

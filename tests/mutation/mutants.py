@@ -20,7 +20,7 @@ from epochfence.language import Expression, Row, Sending, System, Table, lift
 from epochfence.language.declaration.errors import DeclarationError
 from epochfence.language.expressions import EnumValue, folded, rewrite, show
 from epochfence.spec.systems import SHIPPED, shipped
-from epochfence.tests.spec.alterations import with_rows
+from epochfence.tests.spec.alterations import with_reduced
 
 NEVER = lift(False)
 
@@ -68,7 +68,7 @@ class Mutant:
     def of(self, system: System) -> System:
         """The system with the fault."""
         for place in self.within(system):
-            system = with_rows(system, place.table, place.rows)
+            system = with_reduced(system, place.table, place.rows)
         return system
 
 

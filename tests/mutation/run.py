@@ -103,6 +103,7 @@ def records(*, quick: bool) -> Records:
     rooms = ("spec", "language", "checker", "model")
     runs = [path for room in rooms for path in (ROOT / room).rglob("*.py")]
     runs += (Path(__file__).with_name(f"{name}.py") for name in MACHINERY)
+    runs.append(SPEC / "alterations.py")
     now = digest([*runs, BASELINE], "quick" if quick else "")
     folders = dict.fromkeys((SPEC, *(path.parent for path in AT_REAL_RANGES)))
     every = (path for room in folders for path in room.rglob("*"))

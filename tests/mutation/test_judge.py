@@ -81,6 +81,17 @@ def test_a_mutant_differs_in_the_rows_that_it_names(name: str) -> None:
     assert [row for row in changed.rows if row.id not in place.touched] == others
 
 
+@pytest.mark.parametrize("update", ["txn", "ending", "bump_asked"])
+def test_reductions_leave_a_mutant_as_it_is(update: str) -> None:
+    """transactions settles the fields of a client that has failed, in rows that the mutant leaves
+    them out of."""
+    mutant = every_mutant()[f"producer.EndTxnResponse/fenced: without {update}"]
+    shown = next(each for each in mutant.systems() if each.name == "transactions")
+    (place,) = mutant.within(shown)
+    (changed,) = [t for t in mutant.of(shown).tables if t.name == place.table.name]
+    assert changed.rows == place.rows
+
+
 UNSEEN, ALIKE = "lamp.Ask/refuse: replies NOT_YET", "lamp.turn/never: below 'stop'"
 
 # Fates --------------------------------------------------------------------------------------------
