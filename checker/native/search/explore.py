@@ -45,6 +45,7 @@ from .worker import ALL, MOST_FILLED, MOST_KEPT, SPAN, Worker
 LEAST_FILLED = 1 << 10  # the smallest limit of states in a bucket
 LEAST_ROUND = 1 << 14  # least states of a round
 MOST_ROUND, MOST_OF_PARTS = 1 << 20, 1 << 16  # most states of a round: whole, and by parts
+FAR_APART = 1 << 16  # bytes of a file to each look-up, from which on few pages are looked at
 TURNS = 32  # parts of the shards; a thread fills one part at a time
 INTERRUPTED = "interrupted"  # the cause of a stop without a limit
 MEMORY, DISK, DEPTH, TIME = "memory", "disk", "depth", "time"  # limits
@@ -194,11 +195,12 @@ class Explorer:
     def memory(self) -> int:
         """Bytes of the process, counted by touched pages."""
         stores = (each for each in (self.store, self.divided) if each is not None)
-        return (
-            self.base
-            + sum(store.memory for store in stores)
-            + sum(worker.touched(self.store.width) for worker in self.workers)
-        )
+        return self.base + sum(store.memory for store in stores) + self._in_buckets
+
+    @property
+    def _in_buckets(self) -> int:
+        """The bytes of buckets that have been in use."""
+        return sum(worker.touched(self.store.width) for worker in self.workers)
 
     def leave_out(self, flags: int) -> None:
         """Stops the checks of the violations with these flags."""
@@ -395,6 +397,8 @@ class Explorer:
         while spans:
             # a successor may take memory in a bucket, in a shard and in parts
             free = self.memory_limit - self.memory
+            if self.spilled is not None:  # buckets are as large as memory allows, and used again
+                free += self._in_buckets
             affordable = free // (3 * self._successors * self.store.width)
             if affordable < SPAN:
                 if self._spill():
@@ -402,6 +406,8 @@ class Explorer:
                 return bad, False
             if self.spilled is not None:  # each round reads the files again, so few rounds
                 round_size = affordable
+                for worker in self.workers:
+                    worker.fill(self.store.width)
             self.store.allow(free // 3)
             round_size = min(round_size, affordable)
             todo = deque[Span]()
@@ -480,10 +486,30 @@ class Explorer:
 
     def _insert(self, turns: Iterator[int]) -> bool:
         for turn in takewhile(TURNS.__gt__, turns):
-            if not self.store.insert(turn, TURNS, self.passed):
+            if not (self._insert_from_disk if self.store.disk else self.store.insert)(
+                turn, TURNS, self.passed
+            ):
                 return False
             self.store.looked_at(self.store.held // TURNS)
         return True
+
+    def _insert_from_disk(self, first: int, step: int, buckets: Passed) -> bool:
+        """Like `Store.insert`, but it reads the files of a shard while the one before is filled."""
+        self._bring(first)
+        for shard in range(first, SHARDS, step):
+            if shard + step < SHARDS:
+                self._bring(shard + step)
+            if not self.store.insert(shard, SHARDS, buckets):
+                return False
+        return True
+
+    def _bring(self, shard: int) -> None:
+        """Reads a shard's files into memory, if its buckets will look at a good part of them."""
+        if (
+            int((self.filled - self.emptied)[:, shard].sum())
+            >= sum(self.store.bytes_on_disk(shard)) // FAR_APART
+        ):
+            self.store.bring(shard)
 
     @unbroken()
     def _ready(self) -> bool:

@@ -327,8 +327,9 @@ class Worker:
         self.bad_count[WATCHED] = ALL
         self.taken = np.zeros(rows, dtype=np.int64)
         self.off = np.zeros(0, dtype=np.uint8)  # empty, or 1 for each row that is switched off
+        self._bytes = (most_filled + self.burst) * stride  # of a bucket
         # all buckets fill alike: the offset of 64 bytes keeps their ends in different cache sets
-        size = ((most_filled + self.burst) * stride + SLACK + 4095) // 4096 * 4096 + 64
+        size = (self._bytes + SLACK + 4095) // 4096 * 4096 + 64
         self.area = Region(size * SHARDS)
         self.buckets = buckets
         self.buckets[:] = self.area.address + size * np.arange(SHARDS, dtype=np.int64)
@@ -351,6 +352,12 @@ class Worker:
         self.known = np.zeros(parts * SLICE, dtype=np.int64)
         self.numbers = np.zeros(parts * self.burst, dtype=np.int64)
         self.sought = np.zeros((parts * self.burst, 4), dtype=np.int64)
+
+    def fill(self, width: int) -> None:
+        """Lets buckets hold as many records of `width` bytes as they have room for."""
+        most_filled = self._bytes // width - self.burst
+        if most_filled != self.most_filled:
+            self.most_filled, self.passed = most_filled, None
 
     def touched(self, width: int) -> int:
         """The bytes of the buckets that have been in use, with records of `width` bytes now."""

@@ -648,10 +648,13 @@ class Store:
             for region in (self._states, self._tables):
                 region.forget(0, region.size)
 
+    def bytes_on_disk(self, shard: int) -> tuple[int, int]:
+        """The bytes of a shard's records, and of its table."""
+        return int(self.counts[shard]) * self.width, int(self.groups[shard]) * GROUP
+
     def bring(self, shard: int) -> None:
         """Reads a shard's records and table from their files into memory."""
-        used = int(self.counts[shard]) * self.width, int(self.groups[shard]) * GROUP
-        for name, size in zip(("states", "tables"), used, strict=True):
+        for name, size in zip(("states", "tables"), self.bytes_on_disk(shard), strict=True):
             region, addresses = self._region(name)
             region.bring(int(addresses[shard]) - region.address, size)
 

@@ -110,6 +110,22 @@ def test_with_states_on_disk_a_search_finds_the_same(
         assert len({width for width in widths if width}) > 1
 
 
+@pytest.mark.parametrize(("far_apart", "whole"), [(1, False), (1 << 16, True)])
+def test_files_are_read_whole_for_many_look_ups(
+    far_apart: int, whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brought: list[int] = []
+    bring = explore.Store.bring
+    monkeypatch.setattr(
+        explore.Store, "bring", lambda store, shard: (brought.append(shard), bring(store, shard))
+    )
+    monkeypatch.setattr(explore, "FAR_APART", far_apart)
+    short_at(2, monkeypatch)
+    assert check(ktx(2, 1, 2, 1, 1), Options(threads=2, spill=tmp_path)).verdict is Verdict.HOLDS
+    assert (len({*brought}) == explore.SHARDS) is whole
+    assert bool(brought) is whole
+
+
 @pytest.mark.slow(3)
 def test_a_search_that_memory_is_too_short_for_ends_and_keeps_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
