@@ -40,12 +40,12 @@ def _prepared() -> Prepared:
     return prepare(ktx(V=0))
 
 
-def _checked(folder: Path, spill: Path | None) -> Result:
-    """The run gone on with; compiled once, as thousands of runs explore one instance."""
+def _checked(options: Options) -> Result:
+    """The result of a run; compiled once, as thousands of runs explore one instance."""
     kept = checks.prepare
     checks.prepare = lambda *_, **__: _prepared()  # type: ignore[reportAttributeAccessIssue]
     try:
-        return check(_prepared().instance, Options(resume=folder, spill=spill))
+        return check(_prepared().instance, options)
     finally:
         checks.prepare = kept
 
@@ -53,7 +53,7 @@ def _checked(folder: Path, spill: Path | None) -> Result:
 @cache
 def _whole() -> Result:
     """The result of a run that nobody interrupts."""
-    return check(_prepared().instance)
+    return _checked(Options())
 
 
 @cache
@@ -179,7 +179,7 @@ def run(case: Case, folder: Path) -> Ended:
     def resumed() -> None:
         nonlocal told
         try:
-            found = _checked(Path(RUN), spill)
+            found = _checked(Options(resume=Path(RUN), spill=spill))
         except CheckpointError as error:
             told = f"epochfence: {error}\n"
             raise SystemExit(2) from None

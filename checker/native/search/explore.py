@@ -45,7 +45,6 @@ from .worker import ALL, MOST_FILLED, MOST_KEPT, SPAN, Worker
 LEAST_FILLED = 1 << 10  # the smallest limit of states in a bucket
 LEAST_ROUND = 1 << 14  # least states of a round
 MOST_ROUND, MOST_OF_PARTS = 1 << 20, 1 << 16  # most states of a round: whole, and by parts
-FAR_APART = 1 << 16  # bytes of a file to each look-up, from which on few pages are looked at
 TURNS = 32  # parts of the shards; a thread fills one part at a time
 INTERRUPTED = "interrupted"  # the cause of a stop without a limit
 MEMORY, DISK, DEPTH, TIME = "memory", "disk", "depth", "time"  # limits
@@ -407,7 +406,7 @@ class Explorer:
             if self.spilled is not None:  # each round reads the files again, so few rounds
                 round_size = affordable
                 for worker in self.workers:
-                    worker.fill(self.store.width)
+                    worker.use_all_room(self.store.width)
             self.store.allow(free // 3)
             round_size = min(round_size, affordable)
             todo = deque[Span]()
@@ -486,30 +485,10 @@ class Explorer:
 
     def _insert(self, turns: Iterator[int]) -> bool:
         for turn in takewhile(TURNS.__gt__, turns):
-            if not (self._insert_from_disk if self.store.disk else self.store.insert)(
-                turn, TURNS, self.passed
-            ):
+            if not self.store.insert(turn, TURNS, self.passed):
                 return False
             self.store.looked_at(self.store.held // TURNS)
         return True
-
-    def _insert_from_disk(self, first: int, step: int, buckets: Passed) -> bool:
-        """Like `Store.insert`, but it reads the files of a shard while the one before is filled."""
-        self._bring(first)
-        for shard in range(first, SHARDS, step):
-            if shard + step < SHARDS:
-                self._bring(shard + step)
-            if not self.store.insert(shard, SHARDS, buckets):
-                return False
-        return True
-
-    def _bring(self, shard: int) -> None:
-        """Reads a shard's files into memory, if its buckets will look at a good part of them."""
-        if (
-            int((self.filled - self.emptied)[:, shard].sum())
-            >= sum(self.store.bytes_on_disk(shard)) // FAR_APART
-        ):
-            self.store.bring(shard)
 
     @unbroken()
     def _ready(self) -> bool:

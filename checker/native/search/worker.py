@@ -353,7 +353,7 @@ class Worker:
         self.numbers = np.zeros(parts * self.burst, dtype=np.int64)
         self.sought = np.zeros((parts * self.burst, 4), dtype=np.int64)
 
-    def fill(self, width: int) -> None:
+    def use_all_room(self, width: int) -> None:
         """Lets buckets hold as many records of `width` bytes as they have room for."""
         most_filled = self._bytes // width - self.burst
         if most_filled != self.most_filled:

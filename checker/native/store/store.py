@@ -82,6 +82,7 @@ for each group of a table.
 """
 AT_ONCE = 1 << 12  # most states in one array of rows
 NO_PARTS = np.zeros((0, FIELDS), dtype=np.int64)
+FAR_APART = 1 << 16  # bytes of a file to each look-up, from which on few pages are looked at
 TO_DIVIDE = 1 << 22  # bytes of the buckets of finer shards
 SLACK = 16  # bytes after contiguous states that an access by words may touch
 
@@ -414,6 +415,24 @@ class Store:
         return True
 
     def _insert(self, first: int, step: int, buckets: Passed) -> bool:
+        if self.disk is None:
+            return self._insert_all(first, step, buckets)
+        self._read_ahead(first, buckets)
+        for shard in range(first, SHARDS, step):
+            if shard + step < SHARDS:
+                self._read_ahead(shard + step, buckets)
+            if not self._insert_all(shard, SHARDS, buckets):
+                return False
+        return True
+
+    def _read_ahead(self, shard: int, buckets: Passed) -> None:
+        """Reads a shard's files into memory, if its buckets will look at a good part of them."""
+        _, filled, emptied = buckets.arguments
+        look_ups = int((filled[:, shard] - emptied[:, shard]).sum())
+        if look_ups * FAR_APART >= sum(self._sizes(shard).values()):
+            self.bring(shard)
+
+    def _insert_all(self, first: int, step: int, buckets: Passed) -> bool:
         while True:
             first = insert_all(first, step, self._passed, buckets)
             if first >= SHARDS:
@@ -617,7 +636,7 @@ class Store:
         if not self._take("tables", shard, GROUP * int(self.groups[shard])):
             return False
         self._index(shard)
-        self.looked_at(int(self.counts[shard]) * self.width + GROUP * int(self.groups[shard]))
+        self.looked_at(sum(self._sizes(shard).values()))
         return True
 
     def all_given(self, shard: int, used: Any) -> bool:
@@ -648,15 +667,18 @@ class Store:
             for region in (self._states, self._tables):
                 region.forget(0, region.size)
 
-    def bytes_on_disk(self, shard: int) -> tuple[int, int]:
-        """The bytes of a shard's records, and of its table."""
-        return int(self.counts[shard]) * self.width, int(self.groups[shard]) * GROUP
-
     def bring(self, shard: int) -> None:
         """Reads a shard's records and table from their files into memory."""
-        for name, size in zip(("states", "tables"), self.bytes_on_disk(shard), strict=True):
+        for name, size in self._sizes(shard).items():
             region, addresses = self._region(name)
             region.bring(int(addresses[shard]) - region.address, size)
+
+    def _sizes(self, shard: int) -> dict[str, int]:
+        """The bytes of a shard's records, and of its table."""
+        return {
+            "states": int(self.counts[shard]) * self.width,
+            "tables": int(self.groups[shard]) * GROUP,
+        }
 
     def bytes_of(self, shard: int, start: int, end: int) -> bytes:
         """A shard's packed states from position `start` up to `end`, contiguous."""

@@ -16,6 +16,7 @@ from epochfence.checker.native.search import explore
 from epochfence.checker.native.search.explore import Explorer
 from epochfence.checker.native.store import part_plan as planning
 from epochfence.checker.native.store import parts as numbers
+from epochfence.checker.native.store import store as shards
 from epochfence.checker.native.store.disk import DiskError
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.cli import app
@@ -119,7 +120,7 @@ def test_files_are_read_whole_for_many_look_ups(
     monkeypatch.setattr(
         explore.Store, "bring", lambda store, shard: (brought.append(shard), bring(store, shard))
     )
-    monkeypatch.setattr(explore, "FAR_APART", far_apart)
+    monkeypatch.setattr(shards, "FAR_APART", far_apart)
     short_at(2, monkeypatch)
     assert check(ktx(2, 1, 2, 1, 1), Options(threads=2, spill=tmp_path)).verdict is Verdict.HOLDS
     assert (len({*brought}) == explore.SHARDS) is whole
